@@ -1,0 +1,71 @@
+"""All knobs, typed, in one place. Each has an environment variable, read once at import.
+
+Change one at run time with ``with config.override(name=value): ...`` or by assigning to
+``config.current``'s attribute; nothing else in the package reads environment variables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+_TRUE = {"1", "true", "yes", "on"}
+
+
+def _flag(name: str, default: bool) -> bool:
+    value = os.environ.get(name)
+    return default if value is None else value.strip().lower() in _TRUE
+
+
+def _int(name: str, default: int) -> int:
+    value = os.environ.get(name)
+    try:
+        return default if value is None else int(value)
+    except ValueError:
+        return default
+
+
+@dataclass(slots=True)
+class Config:
+    """The knobs. Environment variables: see the comment of each field."""
+
+    enabled: bool = True  # BCVM_DISABLE=1 turns everything off
+    log_bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1
+    log_level: str = "WARNING"  # MS_LOG_LEVEL
+    use_llvm: bool = True  # BCVM_LLVM=0: no generated code, NumPy expressions of the same algorithms
+    prune_after: int = 8  # BCVM_PRUNE_AFTER: misses without a hit before a probe is taken out
+    cache_dir: str | None = None  # BCVM_CACHE_DIR: where compiled template kernels are kept
+
+
+def _from_environment() -> Config:
+    return Config(
+        enabled=not _flag("BCVM_DISABLE", False),
+        log_bytecode_vm=_flag("MS_ENABLE_BYTECODE_VM", False),
+        log_level=os.environ.get("MS_LOG_LEVEL", "WARNING"),
+        use_llvm=_flag("BCVM_LLVM", True),
+        prune_after=_int("BCVM_PRUNE_AFTER", 8),
+        cache_dir=os.environ.get("BCVM_CACHE_DIR") or None,
+    )
+
+
+current = _from_environment()
+
+
+@contextmanager
+def override(**changes: Any) -> Iterator[Config]:
+    """Set knobs for the length of a `with` block. Unknown names raise TypeError."""
+    known = {f.name for f in fields(Config)}
+    unknown = set(changes) - known
+    if unknown:
+        raise TypeError(f"no such knob: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
+    saved = {name: getattr(current, name) for name in changes}
+    for name, value in changes.items():
+        setattr(current, name, value)
+    try:
+        yield current
+    finally:
+        for name, value in saved.items():
+            setattr(current, name, value)

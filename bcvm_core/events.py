@@ -1,0 +1,84 @@
+"""What happened, as frozen records, and the bus that carries them to whoever listens.
+
+With no listener an emit site costs one attribute test (``if bus.active:``); records are
+only built after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A function or cell became a Program."""
+
+    name: str
+    filename: str
+    regions: int
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A region met operands of new types and chose its kernels."""
+
+    region: str
+    signatures: tuple[int, ...]
+    shape_hint: str
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A kernel was selected for a signature; `reason` is the path through the selection program."""
+
+    op: str
+    signature: int
+    kernel: str
+    reason: str
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """A region gave one execution back to Python."""
+
+    region: str
+    reason: str
+
+
+Event = Lowered | Bound | Selected | HandedBack
+Listener = Callable[[Any], None]
+
+
+class Bus:
+    """Delivers records to listeners; a listener that raises is dropped, the program goes on."""
+
+    __slots__ = ("_listeners", "active")
+
+    def __init__(self) -> None:
+        self._listeners: tuple[Listener, ...] = ()
+        self.active = False
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Add `listener`; the returned function removes it."""
+        self._listeners = (*self._listeners, listener)
+        self.active = True
+        return lambda: self._remove(listener)
+
+    def _remove(self, listener: Listener) -> None:
+        self._listeners = tuple(x for x in self._listeners if x is not listener)
+        self.active = bool(self._listeners)
+
+    def emit(self, event: Event) -> None:
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                self._remove(listener)
+
+
+bus = Bus()

@@ -1,0 +1,268 @@
+"""The op table: what each op means, how users spell it, and how a call is matched to a row.
+
+A row (`OpInfo`) is written once, in its family's file. Nothing lists ops a second time.
+
+Calling convention of every implementation of an op (definition and kernels): required tensor
+parameters by position, everything else by keyword; the result is what NumPy would return
+(array, scalar, tuple, Python value). An implementation may raise `errors.Decline` to leave one
+execution to Python; any other exception is the op's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..errors import UnknownOpError
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED: Final = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A canonical parameter. role: "tensor" (operand), "tensors" (one sequence of operands), "attr"."""
+
+    name: str
+    role: str = "attr"
+    default: Any = REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """One way users write an op.
+
+    `target` is "numpy.sum", "numpy.ndarray.sum" (method), "numpy.ndarray.T" with `kind="attribute"`,
+    "operator.add" (the syntax), "bcvm_core.ops.relu", "mindspore.mint.sum", "mindspore.Tensor.sum".
+    `signature` is the parameter list of that callable in Python's syntax (methods: without self,
+    which is always the first canonical operand). `rename` maps the callable's parameter names to
+    canonical ones where they differ; a parameter that is neither canonical nor renamed is not
+    supported: a call that passes it goes to the host.
+    """
+
+    target: str
+    signature: str = ""
+    rename: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "function"  # "function", "method", "attribute", "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class OpInfo:
+    """One row of the op table; see the field comments."""
+
+    name: str
+    family: str
+    params: tuple[Param, ...]
+    definition: Callable[..., Any]  # the slow truth: NumPy, by the calling convention above
+    doc: str
+    spellings: tuple[Spelling, ...] = ()
+    shape_rule: str = "elementwise"  # "elementwise" (broadcast), "reduce", "matmul", "conv", "view", "same", "create", "other"
+    dtype_rule: str = "promote"  # "promote", "bool", "float" (ints become floats), "same", "attr" (dtype=), "index", "other"
+    flops: Callable[..., float] | None = None  # flops(*shapes, **attrs); None: one per output element
+    fuse: str = "none"  # "elementwise", "reduce", "matmul", "conv", "view", "none"
+    policy: int = 0  # fusion policy under which a region with this op is marked; 0: none
+    gradient: str | None = None  # formula per operand, None: not differentiable
+    result: str = "tensor"  # "tensor", "python" (never a tensor: shapes, sizes, items), "any"
+    exact: bool = True  # bits are those of the installed NumPy (so host and VM agree to the last bit)
+    scalar: Callable[..., Any] | None = None  # what runs when no operand is a tensor (operator.add, ...)
+    writes: bool = False  # modifies its first operand (setitem)
+    fp_name: str | None = None  # the name NumPy gives in floating-point warnings; None: `name`
+    pure_python: bool = False  # may run on Python values inside a region (len, tuple indexing)
+
+    @property
+    def operands(self) -> tuple[Param, ...]:
+        """Required tensor parameters, passed by position."""
+        return tuple(p for p in self.params if p.role != "attr" and p.default is REQUIRED)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A user-level call in canonical form; values are whatever was bound (AST nodes or run-time values)."""
+
+    op: OpInfo
+    operands: tuple[Any, ...]
+    attrs: dict[str, Any]
+
+
+_FAMILIES = ("elementwise", "reduce", "linalg", "conv", "shape", "create", "nn", "random")
+
+_rows: dict[str, OpInfo] = {}
+_functions: dict[int, tuple[Any, OpInfo, Spelling]] = {}
+_methods: dict[str, tuple[OpInfo, Spelling]] = {}
+_attributes: dict[str, tuple[OpInfo, Spelling]] = {}
+_operators: dict[str, OpInfo] = {}
+_pending: dict[str, list[tuple[OpInfo, Spelling]]] = {}  # top-level module not imported yet -> spellings
+_signatures: dict[Spelling, _Parameters] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """A parsed `Spelling.signature`."""
+
+    positional: tuple[str, ...]
+    names: frozenset[str]
+    required: frozenset[str]
+    star: str | None
+
+
+def _parse_signature(text: str) -> _Parameters:
+    args = ast.parse(f"def f({text}): pass").body[0].args  # type: ignore[attr-defined]
+    positional = [a.arg for a in args.posonlyargs + args.args]
+    optional = {a for a in positional[len(positional) - len(args.defaults) :]} if args.defaults else set()
+    keyword = [a.arg for a in args.kwonlyargs]
+    optional |= {k for k, d in zip(keyword, args.kw_defaults, strict=True) if d is not None}
+    names = frozenset(positional + keyword)
+    star = args.vararg.arg if args.vararg else None
+    return _Parameters(tuple(positional), names, names - frozenset(optional), star)
+
+
+def register(row: OpInfo) -> None:
+    """Add a row. Its name and spellings must be new."""
+    if row.name in _rows:
+        raise ValueError(f"op {row.name} is listed twice")
+    _rows[row.name] = row
+    for spelling in row.spellings:
+        add_spelling(row, spelling)
+
+
+def add_spelling(row: OpInfo, spelling: Spelling) -> None:
+    """Make `spelling` mean `row`; modules that are not imported yet are resolved when they are."""
+    if spelling.kind == "operator":
+        _operators[spelling.target.rpartition(".")[2]] = row
+        return
+    name = spelling.target.rpartition(".")[2]
+    if spelling.kind == "method" and spelling.target.startswith("numpy.ndarray."):
+        _methods[name] = (row, spelling)
+    elif spelling.kind == "attribute" and spelling.target.startswith("numpy.ndarray."):
+        _attributes[name] = (row, spelling)
+    elif spelling.kind == "function":
+        root = spelling.target.partition(".")[0]
+        if root in ("numpy", "builtins", "math"):
+            _resolve_function(row, spelling)
+        else:
+            _pending.setdefault(root, []).append((row, spelling))
+
+
+def _resolve_function(row: OpInfo, spelling: Spelling) -> None:
+    module, _, name = spelling.target.rpartition(".")
+    try:
+        value = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        return  # this version of the library has no such callable
+    _functions.setdefault(id(value), (value, row, spelling))
+
+
+def _resolve_pending() -> None:
+    for root in [r for r in _pending if r in sys.modules]:
+        for row, spelling in _pending.pop(root):
+            _resolve_function(row, spelling)
+
+
+def row(name: str) -> OpInfo:
+    """The row called `name`. Raises UnknownOpError with the nearest names."""
+    found = _rows.get(name)
+    if found is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, _rows, n=3)
+        raise UnknownOpError(f"unknown op {name!r}", fix=f"did you mean {', '.join(near)}?" if near else "`bcvm pool` lists all ops")
+    return found
+
+
+def rows() -> tuple[OpInfo, ...]:
+    """All rows, in the order of the families."""
+    return tuple(_rows.values())
+
+
+def by_callable(value: Any) -> tuple[OpInfo, Spelling] | None:
+    """The row a function or class stands for, by identity."""
+    found = _functions.get(id(value))
+    if found is None and _pending:
+        _resolve_pending()
+        found = _functions.get(id(value))
+    return (found[1], found[2]) if found is not None and found[0] is value else None
+
+
+def by_method(name: str) -> tuple[OpInfo, Spelling] | None:
+    """The row that the ndarray method `name` stands for."""
+    return _methods.get(name)
+
+
+def by_attribute(name: str) -> tuple[OpInfo, Spelling] | None:
+    """The row that reading the ndarray attribute `name` stands for."""
+    return _attributes.get(name)
+
+
+def by_operator(name: str) -> OpInfo | None:
+    """The row of a syntax operator by the name of its AST class: "Add", "Lt", "USub", "Subscript"."""
+    return _operators.get(name)
+
+
+def bind(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[str, Any], self_value: Any = REQUIRED) -> BoundCall | None:
+    """Match a call to the canonical parameters; None when the call uses what the row does not support.
+
+    Works on AST nodes and on values alike: nothing is looked at. `self_value` is the receiver of a method.
+    """
+    parsed = _signatures.get(spelling)
+    if parsed is None:
+        parsed = _signatures[spelling] = _parse_signature(spelling.signature)
+    given: dict[str, Any] = {}
+    extra: tuple[Any, ...] | None = None
+    if len(args) > len(parsed.positional):
+        if parsed.star is None:
+            return None
+        extra = tuple(args[len(parsed.positional) :])
+    given.update(zip(parsed.positional, args, strict=False))
+    for name, value in kwargs.items():
+        if name in given or name not in parsed.names:
+            return None
+        given[name] = value
+    if not parsed.required <= given.keys():
+        return None
+    canonical: dict[str, Any] = {}
+    if self_value is not REQUIRED:
+        canonical[op.params[0].name] = self_value
+    if extra is not None or parsed.star is not None:
+        canonical[spelling.rename.get(parsed.star or "", parsed.star or "")] = extra or ()
+    for name, value in given.items():
+        canonical[spelling.rename.get(name, name)] = value
+    known = {p.name for p in op.params}
+    if not canonical.keys() <= known:
+        return None
+    try:
+        operands = tuple(canonical.pop(p.name) for p in op.operands)
+    except KeyError:
+        return None
+    return BoundCall(op, operands, canonical)
+
+
+Executor = Callable[[OpInfo, Iterable[Any], Mapping[str, Any]], Any]
+
+
+def _run_definition(op: OpInfo, operands: Iterable[Any], attrs: Mapping[str, Any]) -> Any:
+    return op.definition(*operands, **attrs)
+
+
+executor: Executor = _run_definition  # replaced by the kernel pool once a door is imported
+
+
+def run(op: OpInfo, operands: Iterable[Any], attrs: Mapping[str, Any]) -> Any:
+    """Run an op eagerly, as `bcvm.ops` functions do outside a program."""
+    return executor(op, operands, attrs)
+
+
+def load_families() -> None:
+    """Import every family's file once and register its rows."""
+    for family in _FAMILIES:
+        module = importlib.import_module(f"{__package__}.{family}")
+        for entry in module.ROWS:
+            register(entry)
