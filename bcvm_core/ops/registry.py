@@ -93,7 +93,7 @@ class BoundCall:
     attrs: dict[str, Any]
 
 
-_FAMILIES = ("elementwise", "reduce", "linalg", "conv", "shape", "create", "nn", "random")
+_FAMILIES = ("elementwise", "activations", "reduce", "linalg", "conv", "shape", "create", "nn", "random")
 
 _rows: dict[str, OpInfo] = {}
 _functions: dict[int, tuple[Any, OpInfo, Spelling]] = {}
@@ -101,7 +101,7 @@ _methods: dict[str, tuple[OpInfo, Spelling]] = {}
 _attributes: dict[str, tuple[OpInfo, Spelling]] = {}
 _operators: dict[str, OpInfo] = {}
 _pending: dict[str, list[tuple[OpInfo, Spelling]]] = {}  # top-level module not imported yet -> spellings
-_signatures: dict[Spelling, _Parameters] = {}
+_signatures: dict[str, _Parameters] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +212,9 @@ def bind(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[st
 
     Works on AST nodes and on values alike: nothing is looked at. `self_value` is the receiver of a method.
     """
-    parsed = _signatures.get(spelling)
+    parsed = _signatures.get(spelling.signature)
     if parsed is None:
-        parsed = _signatures[spelling] = _parse_signature(spelling.signature)
+        parsed = _signatures[spelling.signature] = _parse_signature(spelling.signature)
     given: dict[str, Any] = {}
     extra: tuple[Any, ...] | None = None
     if len(args) > len(parsed.positional):
