@@ -1,0 +1,347 @@
+"""The command `bcvm`: one function per command, each importing what it needs when it runs.
+
+Exit codes: 0 done, 1 the answer is "no" (`doctor` found something broken), 2 a mistake in the
+input. A mistake is one line on stderr; only faults of BCVM itself show a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import BcvmError
+from .version import __version__
+
+Command = Callable[[argparse.Namespace], int]
+
+
+class UsageError(BcvmError):
+    """A command line that asks for something that is not there."""
+
+
+# ---------------------------------------------------------------- the commands
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Print what is installed; 1 when something BCVM needs is broken."""
+    from .doctor import BROKEN, examine, report
+
+    findings = examine()
+    print(report(findings))
+    return 1 if any(finding.state == BROKEN for finding in findings) else 0
+
+
+def dis(args: argparse.Namespace) -> int:
+    """Print the text form of a function in a file, or of a program file."""
+    from .isa import text
+
+    name, _, function = args.target.rpartition(":")
+    if name and not function.endswith((".bc", ".bcb")):
+        program = lower_function(load_function(Path(name), function), args.arg)
+    else:
+        program = read_program(Path(args.target))
+    print(text.disassemble(program).rstrip())
+    return 0
+
+
+def asm(args: argparse.Namespace) -> int:
+    """Translate between the two written forms; the output's name decides which one is written."""
+    from .isa import encoding, text, verifier
+
+    source, output = Path(args.file), Path(args.output) if args.output else None
+    program = read_program(source)
+    if not args.no_verify:
+        verifier.verify(program)
+    to_text = (output is None and is_binary(source)) or (output is not None and output.suffix == ".bc")
+    if output is None:
+        output = source.with_suffix(".bc" if to_text else ".bcb")
+    if to_text:
+        output.write_text(text.disassemble(program), encoding="utf-8")
+    else:
+        output.write_bytes(encoding.encode(program))
+    print(f"{output}: {len(program.instructions)} instructions, {output.stat().st_size} bytes")
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a program file on arguments from the command line and print the result."""
+    from .vm import interpreter
+
+    program = read_program(Path(args.program))
+    values = bind_arguments(program.params, args.arg)
+    result = interpreter.run(program, values, trust=args.trust, max_steps=args.max_steps, max_bytes=args.max_bytes)
+    if args.output:
+        print(save_result(result, Path(args.output)))
+    else:
+        print(show_result(result))
+    return 0
+
+
+def pool(args: argparse.Namespace) -> int:
+    """List the kernels of the pool, or explain how one is selected."""
+    from .tiers import pool as kernels
+
+    print(kernels.describe(args.op, select=args.select))
+    return 0
+
+
+def kernel_install(args: argparse.Namespace) -> int:
+    """Write the kernel spec `bcvm` where Jupyter looks for it."""
+    from bcvm_kernel import install
+
+    prefix = sys.prefix if args.sys_prefix else args.prefix
+    try:
+        folder = install(user=prefix is None, prefix=prefix)
+    except ImportError as error:
+        raise UsageError(f"the Jupyter kernel needs {error.name}", fix="pip install 'bcvm[lab]'") from error
+    except OSError as error:
+        raise UsageError(f"cannot write the kernel spec: {error}", fix="choose a folder you can write to with --prefix") from error
+    print(f"Installed the kernel spec bcvm in {folder}")
+    return 0
+
+
+# ---------------------------------------------------------------- reading and showing
+
+
+def is_binary(path: Path) -> bool:
+    """Whether a program file is the binary form, by its first bytes. Raises UsageError when it cannot be read."""
+    from .isa import encoding
+
+    return _read(path)[: len(encoding.MAGIC)] == encoding.MAGIC
+
+
+def read_program(path: Path) -> Any:
+    """The Program in a file, text or binary. Raises UsageError, AssembleError or DecodeError."""
+    from .isa import encoding, text
+
+    data = _read(path)
+    if data[: len(encoding.MAGIC)] == encoding.MAGIC:
+        return encoding.decode(data)
+    try:
+        source = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is neither a binary program nor text (byte {error.start})", fix="give a .bc or .bcb file") from None
+    return text.assemble(source)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def load_function(path: Path, qualname: str) -> Callable[..., Any]:
+    """Run a Python file as a module and take the function `qualname` ("f", "Class.method") from it."""
+    import importlib.util
+
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}", fix="give FILE.py:FUNCTION")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file", fix="give FILE.py:FUNCTION")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(
+            f"{path} does not import: {type(error).__name__}: {error}", fix="run it with python to see the traceback"
+        ) from error
+    found: Any = module
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        names = ", ".join(sorted(n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == path.stem))
+        raise UsageError(f"no function {qualname!r} in {path}", fix=f"it has: {names or 'no functions'}")
+    return found  # type: ignore[no-any-return]
+
+
+def lower_function(function: Callable[..., Any], specs: Sequence[str]) -> Any:
+    """The Program of a function, given what its arguments are."""
+    import bcvm_core
+
+    examples = {name: example_value(spec) for name, spec in map(split_assignment, specs)}
+    return bcvm_core.lower(function, examples)
+
+
+def example_value(spec: str) -> Any:
+    """A value that stands for an argument: `float32[2, 64]` (zeros), or what `parse_value` reads."""
+    import re
+
+    import numpy as np
+
+    from .dtypes import BY_NAME
+
+    match = re.fullmatch(r"(\w+)\[([\d, ]*)\]", spec)
+    if match is None or match[1] not in BY_NAME:
+        return parse_value(spec)
+    shape = tuple(int(dim) for dim in match[2].split(",") if dim.strip())
+    return np.zeros(shape, BY_NAME[match[1]].numpy)
+
+
+def split_assignment(text: str) -> tuple[str, str]:
+    """`name=value` as a pair. Raises UsageError for anything else."""
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip().isidentifier():
+        raise UsageError(f"not NAME=VALUE: {text!r}", fix="write --arg x=x.npy or --arg n=3")
+    return name.strip(), value.strip()
+
+
+def parse_value(text: str) -> Any:
+    """An argument's value: the array in a .npy file, or a Python literal. Raises UsageError."""
+    if text.endswith(".npy"):
+        import numpy as np
+
+        try:
+            return np.load(text, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot load {text}: {error}") from None
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise UsageError(
+            f"neither a .npy file nor a Python literal: {text!r}", fix="write --arg x=x.npy, --arg n=3 or --arg s='\"text\"'"
+        ) from None
+
+
+def bind_arguments(params: Sequence[str], assignments: Sequence[str]) -> dict[str, Any]:
+    """The parameters' values by name. Raises UsageError for a missing, unknown or doubled name."""
+    given: dict[str, Any] = {}
+    for assignment in assignments:
+        name, value = split_assignment(assignment)
+        if name not in params:
+            raise UsageError(f"the program has no parameter {name!r}", fix=f"it has: {', '.join(params) or 'none'}")
+        if name in given:
+            raise UsageError(f"{name!r} is given twice")
+        given[name] = parse_value(value)
+    if missing := [name for name in params if name not in given]:
+        raise UsageError(f"no value for {', '.join(missing)}", fix=" ".join(f"--arg {name}={name}.npy" for name in missing))
+    return given
+
+
+def show_result(result: Any) -> str:
+    """A result as text: an array with its dtype and shape, anything else by `repr`."""
+    import numpy as np
+
+    if isinstance(result, np.ndarray):
+        return f"{result.dtype} {list(result.shape)}\n{result}"
+    return repr(result)
+
+
+def save_result(result: Any, path: Path) -> str:
+    """Write an array to .npy, or a tuple of arrays to .npz. Raises UsageError for anything else."""
+    import numpy as np
+
+    try:
+        if isinstance(result, tuple):
+            path = path.with_suffix(".npz")
+            with path.open("wb") as file:
+                np.savez(file, *(np.asarray(item) for item in result))
+            return f"{path}: {len(result)} arrays"
+        array = np.asarray(result)
+        with path.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot write {path}: {error}") from None
+    return f"{path}: {array.dtype} {list(array.shape)}"
+
+
+# ---------------------------------------------------------------- the command line
+
+_DESCRIPTION = "A bytecode VM for tensor programs whose shapes, branches and devices change at every step."
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line; every command has a help text of its own."""
+    parser = argparse.ArgumentParser(prog="bcvm", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"bcvm {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(name: str, function: Command, summary: str, *, more: str = "", into: Any = commands) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = into.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}. {more}".strip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        added.set_defaults(command=function)
+        return added
+
+    command("doctor", doctor, "print what is installed, what is missing, and what that costs")
+
+    sub = command("dis", dis, "print the bytecode of a function or of a program file")
+    sub.add_argument(
+        "target", metavar="FILE.py:FUNCTION | FILE.bc | FILE.bcb", help="FUNCTION may be dotted: Model.forward. The file is run as a module"
+    )
+    sub.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=SPEC", help="what an argument is: x='float32[B, 64]', n=3, or x=x.npy"
+    )
+
+    sub = command("asm", asm, "translate a program between text (.bc) and binary (.bcb)")
+    sub.add_argument("file", metavar="FILE", help="either form; told apart by content")
+    sub.add_argument(
+        "-o", "--output", metavar="FILE", help="a name in .bc gets text, any other binary (default: FILE with the other suffix)"
+    )
+    sub.add_argument("--no-verify", action="store_true", help="translate programs that break a rule of the verifier, too")
+
+    sub = command("run", run, "run a program file")
+    sub.add_argument("program", metavar="PROGRAM", help="text or binary; told apart by content")
+    sub.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="a parameter's value: a .npy file or a Python literal"
+    )
+    sub.add_argument("--trust", action="store_true", help="allow CALL_HOST: Python code in the file runs with your rights")
+    sub.add_argument("--max-steps", type=_count, metavar="N", help="stop after N instructions")
+    sub.add_argument("--max-bytes", type=_count, metavar="N", help="stop when results take more than N bytes")
+    sub.add_argument("-o", "--output", metavar="FILE", help="save the result as .npy (a tuple: .npz) instead of printing it")
+
+    sub = command("pool", pool, "list the kernels of the pool, or explain how one is selected")
+    sub.add_argument("op", nargs="?", metavar="OP", help="only this op's kernels")
+    sub.add_argument("--select", action="store_true", help="print the selection program of OP with an explanation of each step")
+
+    sub = command("kernel", kernel_help, "manage the Jupyter kernel")
+    actions = sub.add_subparsers(metavar="ACTION")
+    install = command("install", kernel_install, "let Jupyter offer the kernel bcvm", into=actions)
+    where = install.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="for this user (the default)")
+    where.add_argument("--sys-prefix", action="store_true", help="into this Python environment")
+    where.add_argument("--prefix", metavar="DIR", help="below DIR/share/jupyter/kernels")
+    sub.set_defaults(parser=sub)
+    return parser
+
+
+def kernel_help(args: argparse.Namespace) -> int:
+    """`bcvm kernel` alone: its help."""
+    args.parser.print_help()
+    return 0
+
+
+def _count(text: str) -> int:
+    value = int(text.replace("_", ""))
+    if value <= 0:
+        raise ValueError(text)
+    return value
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    try:
+        code: int = args.command(args)
+        return code
+    except BcvmError as error:
+        print(f"bcvm: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `bcvm pool | head`: the reader has gone, which is no fault
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
