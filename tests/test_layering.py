@@ -45,6 +45,9 @@ FLOORS: dict[str, int] = {
     "bcvm_kernel": 9,
 }
 
+# The one call upstairs, made lazily: `bcvm kernel install` hands over to the kernel's own installer.
+UPSTAIRS = {("bcvm_core.cli", "bcvm_kernel.install")}
+
 DOOR = 7
 # What floor 8 and 9 may import of the core: the doors, and the words of floor 0. The widgets also read the text form.
 WIDGETS_MAY_READ = ("bcvm_core.isa.text",)
@@ -166,7 +169,7 @@ def test_imports_go_down_or_stay() -> None:
             continue
         mine, theirs = floor_of(found.importer), floor_of(found.target)
         assert mine is not None and theirs is not None, _place(found)
-        if theirs > mine:
+        if theirs > mine and not (found.lazy and (found.importer, found.target) in UPSTAIRS):
             wrong.append(f"{_place(found)}: floor {mine} to floor {theirs}")
     assert wrong == []
 
