@@ -92,6 +92,8 @@ TABLE: tuple[OpcodeRow, ...] = (
     _row("LOAD_VAR", 0x02, "dest:dest var:var", "R[dest] := V[var]", "Read a variable as it is, whatever it holds."),
     _row("STORE_VAR", 0x03, "var:var src:reg", "V[var] := R[src]", "Write a variable that host code may read."),
     _row("LOAD_CONST", 0x04, "dest:dest const:const", "R[dest] := K[const]", "Load a constant.", in_region=True),
+    _row("LOAD_ATTR", 0x06, "dest:dest src:reg attr:var", "R[dest] := R[src].attr",
+         "Read an attribute when that can run no user code (an instance dict or a slot); otherwise Python must do it.", in_region=True),
     _row("MOVE", 0x05, "dest:dest src:reg", "R[dest] := R[src]", "Copy a reference.", in_region=True),
     _row("CALL_OP", 0x10, "dest:dest op:op sig:sig args:args", "R[dest] := kernel(op, sig)(args)",
          "Run an op of the table by the kernel that its signature selects. The argument named `out` makes it an in-place op: "

@@ -1,0 +1,154 @@
+"""From a function object to the syntax tree it was compiled from, found by code positions.
+
+The text may be stale (an edited file) or rewritten by another tool, so the found tree is
+recompiled and must give the very bytecode that the function carries; otherwise the function
+cannot be lowered and runs as plain Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import LoweringError
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+Scopes = tuple[ast.AST, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """A function's node, the scopes around it (outermost first), and the file's module-level imports.
+
+    `imported` matters because CPython compiles calls on names imported at module level differently.
+    """
+
+    node: FunctionNode
+    enclosing: Scopes
+    imported: tuple[str, ...]
+    filename: str
+    text: str = ""
+
+    def parse_again(self) -> FunctionNode:
+        """A fresh copy of the node (parsing is ten times cheaper than `copy.deepcopy`)."""
+        if not self.text:
+            return _copy(self.node)
+        index = _build_index(ast.parse(self.text))
+        for candidate, _ in index.functions.get(_first_line(self.node), ()):
+            if _span(candidate) == _span(self.node) and type(candidate) is type(self.node):
+                return candidate
+        return _copy(self.node)
+
+
+def _copy(node: Any) -> Any:
+    """A deep copy of a syntax tree that shares nothing mutable with it."""
+    if isinstance(node, ast.AST):
+        new = node.__class__.__new__(node.__class__)
+        for name, value in node.__dict__.items():
+            if not name.startswith("bcvm_"):
+                setattr(new, name, _copy(value))
+        return new
+    if isinstance(node, list):
+        return [_copy(item) for item in node]
+    return node
+
+
+def copy_tree(node: Any) -> Any:
+    """Public name of the quick deep copy; drops the annotations of `frontend.regions`."""
+    return _copy(node)
+
+
+@dataclass(slots=True)
+class _FileIndex:
+    text: str
+    functions: dict[int, list[tuple[FunctionNode, Scopes]]]
+    imported: tuple[str, ...]
+
+
+_indices: dict[str, _FileIndex] = {}
+
+
+def _first_line(node: ast.AST) -> int:
+    lines = [node.lineno]  # type: ignore[attr-defined]
+    lines += [d.lineno for d in getattr(node, "decorator_list", ())]
+    return min(lines)
+
+
+def _build_index(tree: ast.Module) -> _FileIndex:
+    functions: dict[int, list[tuple[FunctionNode, Scopes]]] = {}
+    imported: list[str] = []
+    pending: list[tuple[ast.AST, Scopes]] = [(tree, ())]
+    while pending:
+        node, enclosing = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            inner = enclosing
+            if isinstance(child, FUNCTION_NODES):
+                functions.setdefault(_first_line(child), []).append((child, enclosing))
+                inner = (*enclosing, child)
+            elif isinstance(child, ast.ClassDef):
+                inner = (*enclosing, child)
+            elif isinstance(child, ast.Import | ast.ImportFrom) and not enclosing:
+                imported += [(a.asname or a.name).split(".")[0] for a in child.names if a.name != "*"]
+            pending.append((child, inner))
+    return _FileIndex("", functions, tuple(imported))
+
+
+def _index_of(filename: str, module_globals: dict[str, Any]) -> _FileIndex:
+    text = "".join(linecache.getlines(filename, module_globals))
+    if not text:
+        raise LoweringError(f"no source text for {filename}", fix="define the function in a file or a notebook cell")
+    known = _indices.get(filename)
+    if known is not None and known.text == text:
+        return known
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise LoweringError(f"the source text of {filename} does not parse ({error.msg})") from error
+    index = _build_index(tree)
+    index.text = text
+    if len(_indices) > 256:
+        _indices.clear()
+    _indices[filename] = index
+    return index
+
+
+def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    body = node.body if isinstance(node, ast.Lambda) else node
+    return (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)  # type: ignore[attr-defined, return-value]
+
+
+def _extent(node: ast.AST) -> tuple[int, int]:
+    (line, column), (end_line, end_column) = _span(node)
+    return end_line - line, end_column - column
+
+
+def _tightest(candidates: Sequence[tuple[FunctionNode, Scopes]], code: types.CodeType) -> list[tuple[FunctionNode, Scopes]]:
+    """Of several lambdas on a line: the smallest body that holds every instruction of the code."""
+    positions = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
+
+    def holds(node: FunctionNode) -> bool:
+        start, end = _span(node)
+        return all(start <= (line, column) and (end_line, end_column) <= end for line, end_line, column, end_column in positions)  # type: ignore[operator]
+
+    inside = sorted((c for c in candidates if holds(c[0])), key=lambda c: _extent(c[0]))
+    return inside[:1]
+
+
+def find(function: types.FunctionType) -> FunctionSource:
+    """The source of `function`. Raises LoweringError when it cannot be found for certain."""
+    if not isinstance(function, types.FunctionType):
+        raise LoweringError(f"{type(function).__name__} objects have no Python code to lower", fix="decorate a plain function")
+    code = function.__code__
+    index = _index_of(code.co_filename, function.__globals__)
+    candidates = [c for c in index.functions.get(code.co_firstlineno, ()) if getattr(c[0], "name", "<lambda>") == code.co_name]
+    if len(candidates) > 1:
+        candidates = _tightest(candidates, code)
+    if len(candidates) != 1:
+        raise LoweringError(f"the source of {function.__qualname__} was not found in {code.co_filename}")
+    node, enclosing = candidates[0]
+    return FunctionSource(node, enclosing, index.imported, code.co_filename, index.text)
