@@ -47,12 +47,18 @@ class Spelling:
     which is always the first canonical operand). `rename` maps the callable's parameter names to
     canonical ones where they differ; a parameter that is neither canonical nor renamed is not
     supported: a call that passes it goes to the host.
+
+    A callable with overloads is a chain: a call that `signature` does not fit is tried with
+    `otherwise`, whose row (`op`, by name) may be another one.
     """
 
     target: str
     signature: str = ""
     rename: Mapping[str, str] = field(default_factory=dict)
     kind: str = "function"  # "function", "method", "attribute", "operator"
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # attributes the call does not give: defaults that differ from the row's
+    op: str = ""  # row of an alternative in a chain
+    otherwise: Spelling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +103,15 @@ _FAMILIES = ("elementwise", "activations", "reduce", "linalg", "conv", "shape", 
 
 _rows: dict[str, OpInfo] = {}
 _functions: dict[int, tuple[Any, OpInfo, Spelling]] = {}
-_methods: dict[str, tuple[OpInfo, Spelling]] = {}
-_attributes: dict[str, tuple[OpInfo, Spelling]] = {}
+_methods: dict[tuple[str, str], tuple[OpInfo, Spelling]] = {}  # (personality, name)
+_attributes: dict[tuple[str, str], tuple[OpInfo, Spelling]] = {}
 _operators: dict[str, OpInfo] = {}
 _pending: dict[str, list[tuple[OpInfo, Spelling]]] = {}  # top-level module not imported yet -> spellings
 _signatures: dict[str, _Parameters] = {}
+_RECEIVERS = {"numpy.ndarray": "numpy", "mindspore.Tensor": "mindspore"}  # owner of a method -> personality of its receivers
+
+spelling_doors: dict[str, Callable[[], object]] = {}
+"""Top-level module name -> function that adds that module's spellings. Called once the module is there and a callable is looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,7 @@ class _Parameters:
 def _parse_signature(text: str) -> _Parameters:
     args = ast.parse(f"def f({text}): pass").body[0].args  # type: ignore[attr-defined]
     positional = [a.arg for a in args.posonlyargs + args.args]
-    optional = {a for a in positional[len(positional) - len(args.defaults) :]} if args.defaults else set()
+    optional = set(positional[len(positional) - len(args.defaults) :]) if args.defaults else set()
     keyword = [a.arg for a in args.kwonlyargs]
     optional |= {k for k, d in zip(keyword, args.kw_defaults, strict=True) if d is not None}
     names = frozenset(positional + keyword)
@@ -139,11 +149,10 @@ def add_spelling(row: OpInfo, spelling: Spelling) -> None:
     if spelling.kind == "operator":
         _operators[spelling.target.rpartition(".")[2]] = row
         return
-    name = spelling.target.rpartition(".")[2]
-    if spelling.kind == "method" and spelling.target.startswith("numpy.ndarray."):
-        _methods[name] = (row, spelling)
-    elif spelling.kind == "attribute" and spelling.target.startswith("numpy.ndarray."):
-        _attributes[name] = (row, spelling)
+    owner, _, name = spelling.target.rpartition(".")
+    if spelling.kind in ("method", "attribute"):
+        table = _methods if spelling.kind == "method" else _attributes
+        table[_RECEIVERS[owner], name] = (row, spelling)
     elif spelling.kind == "function":
         root = spelling.target.partition(".")[0]
         if root in ("numpy", "builtins", "math"):
@@ -162,6 +171,8 @@ def _resolve_function(row: OpInfo, spelling: Spelling) -> None:
 
 
 def _resolve_pending() -> None:
+    for root in [r for r in spelling_doors if r in sys.modules]:
+        spelling_doors.pop(root)()
     for root in [r for r in _pending if r in sys.modules]:
         for row, spelling in _pending.pop(root):
             _resolve_function(row, spelling)
@@ -186,20 +197,40 @@ def rows() -> tuple[OpInfo, ...]:
 def by_callable(value: Any) -> tuple[OpInfo, Spelling] | None:
     """The row a function or class stands for, by identity."""
     found = _functions.get(id(value))
-    if found is None and _pending:
+    if found is None and (_pending or spelling_doors):
         _resolve_pending()
         found = _functions.get(id(value))
     return (found[1], found[2]) if found is not None and found[0] is value else None
 
 
-def by_method(name: str) -> tuple[OpInfo, Spelling] | None:
-    """The row that the ndarray method `name` stands for."""
-    return _methods.get(name)
+def by_method(name: str, personality: str = "numpy") -> tuple[OpInfo, Spelling] | None:
+    """The row that the method `name` stands for; `personality` says whose tensors the receiver is one of ("numpy", "mindspore")."""
+    return _methods.get((personality, name))
 
 
-def by_attribute(name: str) -> tuple[OpInfo, Spelling] | None:
-    """The row that reading the ndarray attribute `name` stands for."""
-    return _attributes.get(name)
+def by_attribute(name: str, personality: str = "numpy") -> tuple[OpInfo, Spelling] | None:
+    """The row that reading the attribute `name` of a tensor stands for; `personality` as in `by_method`."""
+    return _attributes.get((personality, name))
+
+
+def personality_of(tp: type) -> str | None:
+    """Whose semantics the tensors of a type have; None for types that are no tensors BCVM knows."""
+    if tp.__module__ == "numpy":
+        return "numpy"
+    roots = {base.__module__.partition(".")[0] for base in tp.__mro__}
+    return "mindspore" if "mindspore" in roots else None
+
+
+def method_spelling_for(tp: type, name: str) -> tuple[OpInfo, Spelling] | None:
+    """`by_method` for the actual type of a receiver: for front ends that bind late."""
+    personality = personality_of(tp)
+    return None if personality is None else by_method(name, personality)
+
+
+def attribute_spelling_for(tp: type, name: str) -> tuple[OpInfo, Spelling] | None:
+    """`by_attribute` for the actual type of a receiver."""
+    personality = personality_of(tp)
+    return None if personality is None else by_attribute(name, personality)
 
 
 def by_operator(name: str) -> OpInfo | None:
@@ -212,6 +243,13 @@ def bind(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[st
 
     Works on AST nodes and on values alike: nothing is looked at. `self_value` is the receiver of a method.
     """
+    bound = _bind_one(op, spelling, args, kwargs, self_value)
+    if bound is None and spelling.otherwise is not None:
+        return bind(row(spelling.otherwise.op), spelling.otherwise, args, kwargs, self_value)
+    return bound
+
+
+def _bind_one(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[str, Any], self_value: Any) -> BoundCall | None:
     parsed = _signatures.get(spelling.signature)
     if parsed is None:
         parsed = _signatures[spelling.signature] = _parse_signature(spelling.signature)
@@ -234,7 +272,10 @@ def bind(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[st
     if extra is not None or parsed.star is not None:
         canonical[spelling.rename.get(parsed.star or "", parsed.star or "")] = extra or ()
     for name, value in given.items():
-        canonical[spelling.rename.get(name, name)] = value
+        name = spelling.rename.get(name, name)
+        if name in canonical:
+            return None  # two names of one parameter
+        canonical[name] = value
     known = {p.name for p in op.params}
     if not canonical.keys() <= known:
         return None
@@ -242,7 +283,18 @@ def bind(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[st
         operands = tuple(canonical.pop(p.name) for p in op.operands)
     except KeyError:
         return None
+    if spelling.fixed:
+        canonical = _with_fixed(spelling.fixed, canonical, (*args, *kwargs.values(), self_value))
     return BoundCall(op, operands, canonical)
+
+
+def _with_fixed(fixed: Mapping[str, Any], given: dict[str, Any], values: Iterable[Any]) -> dict[str, Any]:
+    """Add the fixed attributes that a call does not give; as syntax nodes where the call is one."""
+    place = next((v for v in values if isinstance(v, ast.expr)), None)
+    missing = {name: value for name, value in fixed.items() if name not in given}
+    if place is not None:
+        missing = {name: ast.copy_location(ast.Constant(value), place) for name, value in missing.items()}
+    return {**given, **missing}
 
 
 Executor = Callable[[OpInfo, Iterable[Any], Mapping[str, Any]], Any]
