@@ -38,6 +38,8 @@ class Config:
     use_llvm: bool = True  # BCVM_LLVM=0: no generated code, NumPy expressions of the same algorithms
     prune_after: int = 8  # BCVM_PRUNE_AFTER: misses without a hit before a probe is taken out
     cache_dir: str | None = None  # BCVM_CACHE_DIR: where compiled template kernels are kept
+    force_tier: str | None = None  # BCVM_FORCE_TIER: "interpreter", "linked" or "plain" instead of the best that works
+    site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
 
 
 def _from_environment() -> Config:
@@ -48,6 +50,8 @@ def _from_environment() -> Config:
         use_llvm=_flag("BCVM_LLVM", True),
         prune_after=_int("BCVM_PRUNE_AFTER", 8),
         cache_dir=os.environ.get("BCVM_CACHE_DIR") or None,
+        force_tier=os.environ.get("BCVM_FORCE_TIER") or None,
+        site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
     )
 
 

@@ -1,0 +1,1 @@
+"""Where tensors live: memory, operand classes, limits of the hardware."""

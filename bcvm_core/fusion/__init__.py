@@ -1,0 +1,1 @@
+"""Fusion: which marked regions may be fused, and why they were or were not."""

@@ -1,0 +1,111 @@
+"""Which kernels an op has without anyone adding any, and how they are chosen by default.
+
+Exact ops run the installed NumPy. The others have one canonical algorithm: a generated kernel
+where there is one for the element type, else its NumPy formulation; both give the same bits, so
+the choice is one of speed alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import config, dtypes
+from ..isa.signature import PYTHON_SCALARS, Signature
+from ..ops.registry import OpInfo
+from .selection import SelectionProgram, always
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """A ready kernel. `accepts` says which signatures it takes (None: all of its op)."""
+
+    name: str  # "exp.template.float32"; unique in the pool
+    op: str
+    fn: Callable[..., Any]
+    origin: str  # "numpy", "blas", "tree", "template", "scalar", "user"
+    doc: str = ""
+    accepts: Callable[[Signature], bool] | None = None
+
+
+def is_scalar_call(signature: Signature) -> bool:
+    """Whether all operands are Python values."""
+    return bool(signature.operands) and all(c.dtype in PYTHON_SCALARS for c in signature.operands)
+
+
+def _takes_tensors(signature: Signature) -> bool:
+    return not is_scalar_call(signature)
+
+
+_WAYS: dict[str, tuple[str, str, str]] = {
+    "matmul": ("blas", "blas", "BLAS through numpy; other element types by NumPy's loops"),
+    "conv": ("im2col", "blas", "patches as a matrix, then one BLAS product"),
+    "reduce": ("tree", "tree", "64 partial sums per block of 1,024, blocks pairwise"),
+}
+
+
+def _standing_way(op: OpInfo) -> tuple[str, str, str]:
+    """(last part of the name, origin, doc) of the kernel that is the op's definition."""
+    way = _WAYS.get(op.shape_rule)
+    if way is not None and not (op.shape_rule == "reduce" and op.exact):
+        return way
+    return ("numpy", "numpy", "the installed NumPy" if op.exact else "the canonical algorithm in NumPy primitives")
+
+
+def standing(op: OpInfo) -> tuple[KernelEntry, ...]:
+    """The kernels that every process has for an op."""
+    suffix, origin, doc = _standing_way(op)
+    entries: tuple[KernelEntry, ...] = (KernelEntry(f"{op.name}.{suffix}", op.name, op.definition, origin, doc),)
+    if op.scalar is not None:
+        entries += (KernelEntry(f"{op.name}.scalar", op.name, op.scalar, "scalar", "Python's operator", is_scalar_call),)
+    return entries
+
+
+def _element_type(signature: Signature) -> str | None:
+    """The one element type of all operands, None when they differ or one is a Python value."""
+    names = {c.dtype for c in signature.operands}
+    return names.pop() if len(names) == 1 else None
+
+
+def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
+    if op.exact or not config.current.use_llvm:
+        return None
+    try:
+        templates = importlib.import_module("bcvm_core.codegen.templates")
+    except ImportError:  # llvmlite is missing: the NumPy formulation gives the same bits
+        return None
+    fn = templates.kernel_for(op.name, dtypes.BY_NAME[dtype_name].numpy)
+    if fn is None:
+        return None
+
+    def accepts(signature: Signature) -> bool:
+        return _element_type(signature) == dtype_name
+
+    return KernelEntry(f"{op.name}.template.{dtype_name}", op.name, fn, "template", "generated once for the element type", accepts)
+
+
+def generated(op: OpInfo, signature: Signature) -> tuple[KernelEntry, ...]:
+    """The generated kernels that take a signature; none for exact ops."""
+    name = _element_type(signature)
+    entry = _template(op, name) if name in dtypes.BY_NAME and any(c.layout != "scalar" for c in signature.operands) else None
+    return () if entry is None else (entry,)
+
+
+def prepare(name: str, adopt: Callable[[KernelEntry], None]) -> None:
+    """Make the generated kernel called `name` ("exp.template.float32"), if that is what the name says."""
+    op_name, _, rest = name.partition(".")
+    origin, _, dtype_name = rest.partition(".")
+    if origin == "template" and dtype_name in dtypes.BY_NAME:
+        from ..ops import registry
+
+        entry = _template(registry.row(op_name), dtype_name)
+        if entry is not None:
+            adopt(entry)
+
+
+def default_program(op: OpInfo, signature: Signature, accepting: Iterable[KernelEntry]) -> SelectionProgram:
+    """The selection program of a signature for which nobody set one: the first kernel that takes it."""
+    entries = sorted(accepting, key=lambda e: e.origin == "scalar")  # Python's operator is taken by call sites, not by signature
+    return always(entries[0].name)

@@ -1,0 +1,279 @@
+"""Tier 1 at the call: `CallSite` finds the kernel for the operands at hand and runs it.
+
+A site remembers, per combination of operand types, element types and layouts, what the pool
+chose; a warm call makes that key, looks it up and calls the kernel. Shapes are not in the key:
+a new size is no miss. A change of the pool is seen by the next call through `pool.version`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import config
+from ..devices import base
+from ..errors import Decline, PoolError
+from ..events import Selected, bus
+from ..isa import signature as signatures
+from ..isa.signature import Signature
+from ..ops import registry
+from ..ops.registry import OpInfo
+from . import keys, selection
+from .pool import Counter, Slot, pool
+
+_log = logging.getLogger("bcvm")
+_ndarray = np.ndarray
+
+
+class _Plan:
+    """What a key leads to: the function to call, where to count it, and the signature."""
+
+    __slots__ = ("counter", "fn", "signature")
+
+    def __init__(self, fn: Callable[..., Any], counter: Counter, signature: int) -> None:
+        self.fn = fn
+        self.counter = counter
+        self.signature = signature
+
+
+class CallSite:
+    """One CALL_OP. Call it as the op: operands by position, attributes by name; `out=` runs in place.
+
+    `syntax=False` says that the user wrote a function (`np.add(1, 2)`), whose result on Python
+    values is NumPy's, not the operator's. `shape_hint` is what log lines show.
+    Raises Decline when this call is Python's; other exceptions are the op's own.
+    """
+
+    __slots__ = ("__weakref__", "_key", "_special", "_state", "op", "shape_hint", "signature", "syntax")
+
+    def __init__(self, op: str | OpInfo, *, syntax: bool | None = None, shape_hint: object = None) -> None:
+        self.op = registry.row(op) if isinstance(op, str) else op
+        self.signature = 0
+        self.syntax = syntax
+        self.shape_hint = shape_hint
+        self._key = keys.maker(self.op)
+        self._special = keys.special_attrs(self.op)
+        self._state: tuple[int, dict[Any, _Plan]] = (-1, {})
+
+    def __call__(self, *operands: Any, **attrs: Any) -> Any:
+        if attrs and not self._special.isdisjoint(attrs):
+            return self._call_special(operands, attrs)
+        state = self._state
+        if state[0] != pool.version:
+            state = self._state = (pool.version, {})
+        key = self._key(operands, attrs)
+        plan = state[1].get(key)
+        if plan is None:
+            plan = self._select(state[1], key, operands, attrs)
+        plan.counter.calls += 1
+        self.signature = plan.signature
+        return plan.fn(*operands, **attrs)
+
+    # --- in place --------------------------------------------------------------------------
+
+    def compute_for(self, out: np.ndarray[Any, Any], /, *operands: Any, **attrs: Any) -> Any:
+        """The value an in-place call will put into `out`, computed and checked but not written.
+
+        Raises Decline when NumPy would refuse to write it; then nothing has changed and Python
+        can replay the statement. Write it with `commit`.
+        """
+        if type(out) is not _ndarray or not out.flags.writeable:
+            raise Decline("the target is no writable array")
+        value = self(*operands, **attrs)
+        dtype = getattr(value, "dtype", None)
+        if dtype is None or getattr(value, "shape", None) != out.shape:
+            raise Decline("the result has another shape than the target")
+        if not np.can_cast(dtype, out.dtype, "same_kind"):
+            raise Decline(f"{dtype} does not cast to {out.dtype} under rule same_kind")
+        return value
+
+    def _call_special(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        out = attrs.get("out")
+        if type(out) is tuple and len(out) == 1:
+            out = out[0]
+        if out is None or type(out) is not _ndarray:
+            return self._call_named(operands, attrs, out)
+        rest = {name: value for name, value in attrs.items() if name != "out"}
+        plan = self._plan_for(operands, rest)
+        if keys.writes_out(plan.fn, self.op):
+            plan.counter.calls += 1
+            self.signature = plan.signature
+            return plan.fn(*operands, out=out, **rest)
+        return commit(out, self.compute_for(out, *operands, **rest))
+
+    def _call_named(self, operands: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
+        """A call with optional tensors by name, or whose target is no array: then the name is rebound to a new value."""
+        if out is not None and not (keys.rebinds(type(out)) or base.adapter_for(type(out)) is not None):
+            raise Decline("the target is no array")
+        rest = {name: value for name, value in attrs.items() if name != "out"}
+        plan = self._plan_for(operands, rest)
+        plan.counter.calls += 1
+        self.signature = plan.signature
+        return plan.fn(*operands, **rest)
+
+    def _plan_for(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> _Plan:
+        """The plan of a call whose optional tensors are in `attrs`; they count as operands."""
+        names = tuple(name for name in attrs if name in self._special and attrs[name] is not None)
+        state = self._state
+        if state[0] != pool.version:
+            state = self._state = (pool.version, {})
+        if not names:
+            key = self._key(operands, attrs)
+            return state[1].get(key) or self._select(state[1], key, operands, attrs)
+        every = operands + tuple(attrs[name] for name in names)
+        key = (names, self._key(every, attrs))
+        return state[1].get(key) or self._select(state[1], key, every, attrs, len(operands))
+
+    # --- selection -------------------------------------------------------------------------
+
+    def _select(
+        self, cache: dict[Any, _Plan], key: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], positional: int | None = None
+    ) -> _Plan:
+        """Choose a plan for operands seen for the first time and remember it."""
+        started = time.perf_counter_ns()
+        try:
+            plan = self._make_plan(operands, attrs, started)
+        except Decline as reason:
+            plan = _Plan(_refusal(str(reason)), Counter(), 0)
+        if len(cache) >= config.current.site_cache:
+            cache.clear()
+        cache[key] = plan
+        return plan
+
+    def _make_plan(self, operands: tuple[Any, ...], attrs: Mapping[str, Any], started: int) -> _Plan:
+        flat = keys.flatten(self.op, operands)
+        foreign = next((a for a in (_foreign(value) for value in flat) if a is not None), None)
+        if foreign is not None:
+            return self._foreign_plan(foreign, flat, attrs)
+        if self._is_python(flat):
+            return self._scalar_plan(flat, started)
+        if self.syntax is not False:
+            keys.refuse_sequences(self.op, flat)
+        signature = _intern(self.op, flat, attrs)
+        slot = pool.slot(signature)
+        self._announce(signature, slot, flat, started)
+        return _plan_of_slot(self.op, slot)
+
+    def _is_python(self, flat: Sequence[Any]) -> bool:
+        """Whether Python's operator runs the call: no tensor among the operands (where the user wrote the operator: no array)."""
+        if self.op.scalar is None or self.syntax is False:
+            return False
+        if self.syntax:
+            return not any(type(value) is _ndarray for value in flat)
+        keys.refuse_sequences(self.op, flat)  # `np.add([1], [2])` and `[1] + [2]` differ
+        return not any(base.is_tensor(value) for value in flat)
+
+    def _scalar_plan(self, flat: Sequence[Any], started: int) -> _Plan:
+        entry = pool.entry(f"{self.op.name}.scalar")
+        fn = _drop_attrs(entry.fn)
+        try:
+            signature = _intern(self.op, flat, {})
+        except Decline:  # values of types that no signature names
+            return _Plan(fn, Counter(), 0)
+        why = selection.Explanation(0, entry.name, 0, "no operand is a tensor: Python's operator")
+        self._announce(signature, why, flat, started)
+        return _Plan(fn, pool.counter(signature, entry.name), signature)
+
+    def _foreign_plan(self, adapter: base.TensorAdapter, flat: Sequence[Any], attrs: Mapping[str, Any]) -> _Plan:
+        inner = CallSite(self.op, syntax=self.syntax, shape_hint=self.shape_hint)
+        signature = _intern(self.op, flat, attrs)
+
+        def call(*operands: Any, **given: Any) -> Any:
+            result = adapter.call(self.op, inner, operands, given)
+            self.signature = inner.signature or signature
+            return result
+
+        return _Plan(call, Counter(), signature)
+
+    def _announce(self, signature: int, why: selection.Explanation | Slot, flat: Sequence[Any], started: int) -> None:
+        if not (bus.active or _log.isEnabledFor(logging.DEBUG)):
+            return
+        if isinstance(why, Slot):
+            why = selection.explain(why.program, selection.fact_reader(flat))
+        if bus.active:
+            elapsed_us = (time.perf_counter_ns() - started) / 1000
+            bus.emit(Selected(self.op.name, signature, why.kernel, why.text, elapsed_us))
+        _log.debug("[BCVM] Compile for sig=0x%04X, shape_hint=%s", signature, keys.hint_text(self.shape_hint, flat))
+
+
+def commit(out: np.ndarray[Any, Any], value: Any) -> np.ndarray[Any, Any]:
+    """Write a value from `CallSite.compute_for` into its target."""
+    np.copyto(out, value, casting="same_kind")
+    return out
+
+
+def signature_of(op: str | OpInfo, operands: Sequence[Any], attrs: Mapping[str, Any] | None = None) -> int:
+    """The signature id of a call, without running it; operands may be `devices.null.TensorSpec`. Raises Decline."""
+    info = registry.row(op) if isinstance(op, str) else op
+    return _intern(info, keys.flatten(info, tuple(operands)), attrs or {})
+
+
+def explain(op: str | OpInfo, operands: Sequence[Any], attrs: Mapping[str, Any] | None = None) -> selection.Explanation:
+    """Which kernel would run a call and why. Raises Decline."""
+    info = registry.row(op) if isinstance(op, str) else op
+    flat = keys.flatten(info, tuple(operands))
+    slot = pool.slot(_intern(info, flat, attrs or {}))
+    return selection.explain(slot.program, selection.fact_reader(flat))
+
+
+def _intern(op: OpInfo, flat: Sequence[Any], attrs: Mapping[str, Any]) -> int:
+    classes = keys.shorten(base.classify_all(op, flat, attrs))
+    return signatures.table.intern(Signature(op.name, classes))
+
+
+def _foreign(value: Any) -> base.TensorAdapter | None:
+    return None if keys.is_native(type(value)) else base.adapter_for(type(value))
+
+
+def _refusal(reason: str) -> Callable[..., NoReturn]:
+    def refuse(*_operands: Any, **_attrs: Any) -> NoReturn:
+        raise Decline(reason)
+
+    return refuse
+
+
+def _drop_attrs(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *operands, **_attrs: fn(*operands)
+
+
+def _plan_of_slot(op: OpInfo, slot: Slot) -> _Plan:
+    index = slot.constant
+    if index is not None:
+        return _Plan(slot.kernels[index].fn, slot.counters[index], slot.signature)
+    if not slot.kernels:
+        raise PoolError(f"no kernel of {op.name} takes signature 0x{slot.signature:04X}", fix="add one to the pool")
+    select = slot.select
+    functions = tuple(e.fn for e in slot.kernels)
+    counters = slot.counters
+    flatten = keys.flattener(op)
+
+    def dispatch(*operands: Any, **attrs: Any) -> Any:
+        chosen = select(operands if flatten is None else flatten(operands))
+        counters[chosen].calls += 1
+        return functions[chosen](*operands, **attrs)
+
+    return _Plan(dispatch, Counter(), slot.signature)
+
+
+# --- eager calls -------------------------------------------------------------------------------
+
+_eager: dict[str, CallSite] = {}
+
+
+def execute(op: OpInfo, operands: Iterable[Any], attrs: Mapping[str, Any]) -> Any:
+    """Run an op called outside a program, through the pool; what the pool leaves to Python runs the definition."""
+    site = _eager.get(op.name)
+    if site is None or site.op is not op:
+        site = _eager[op.name] = CallSite(op, syntax=False)
+    operands = tuple(operands)
+    try:
+        return site(*operands, **attrs)
+    except Decline:
+        return op.definition(*operands, **attrs)
+
+
+registry.executor = execute

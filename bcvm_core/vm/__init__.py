@@ -1,0 +1,1 @@
+"""Floor 6, the machine: the reference interpreter, and the linked form."""

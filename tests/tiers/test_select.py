@@ -1,0 +1,102 @@
+"""CallSite: one answer with NumPy, and what it leaves to Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bcvm_core.errors import Decline
+from bcvm_core.isa import signature as signatures
+from bcvm_core.tiers.select import CallSite, signature_of
+
+
+def _classes(site: CallSite) -> str:
+    return str(signatures.table.row(site.signature))
+
+
+def test_runs_numpy_and_names_the_signature() -> None:
+    site = CallSite("add")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert site.signature == 0
+    assert (site(x, x) == x + x).all()
+    assert _classes(site) == "add(float32:contiguous:host, float32:contiguous:host)"
+    site(x, x[0])
+    assert _classes(site) == "add(float32:contiguous:host, float32:broadcast:host)"
+    site(x, 2)
+    assert _classes(site) == "add(float32:contiguous:host, pyint:scalar:host)"
+    site(x.T, x.T)
+    assert _classes(site) == "add(float32:strided:host, float32:strided:host)"
+    assert signature_of("add", (x, x)) == signature_of("add", (np.ones((7, 1)).astype("f4"),) * 2)
+
+
+class _Sub(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ones(3).view(_Sub),
+        np.ma.ones(3),
+        np.array([1, "a"], dtype=object),
+        np.array(["a", "b", "c"]),
+        np.ones(3, dtype=">f4"),
+        np.ones(3, dtype=np.longdouble),
+        np.array(["2020-01-01"] * 3, dtype="M8[D]"),
+        np.str_("a"),
+        np.longdouble(1),
+        "text",
+        {1: 2},
+    ],
+    ids=lambda v: type(v).__name__ + str(getattr(v, "dtype", "")),
+)
+def test_leaves_to_python(value: object) -> None:
+    site = CallSite("add")
+    for _ in range(2):  # cold and warm
+        with pytest.raises(Decline):
+            site(np.ones(3), value)
+    assert (site(np.ones(3), 1.0) == 2).all()
+
+
+def test_python_values_run_the_operator() -> None:
+    site = CallSite("add")
+    assert site(1, 2) == 3
+    assert type(site(1, 2)) is int
+    assert site("a", "b") == "ab"
+    function = CallSite("add", syntax=False)
+    assert type(function(1, 2)) is np.int64
+
+
+def test_in_place() -> None:
+    site = CallSite("add")
+    x = np.arange(4, dtype=np.float32)
+    same = x
+    assert site(x, 1, out=x) is same
+    assert x.tolist() == [1, 2, 3, 4]
+    view = np.arange(5.0)
+    expected = np.arange(5.0)
+    expected[1:] += expected[:-1]
+    site(view[1:], view[:-1], out=view[1:])
+    assert (view == expected).all()
+
+
+def test_in_place_checks_come_before_the_write() -> None:
+    site = CallSite("add")
+    x = np.arange(4)
+    with pytest.raises(Decline):
+        site.compute_for(x, x, 0.5)
+    with pytest.raises(Decline):
+        site.compute_for(np.zeros(1), np.zeros(1), np.ones(3))
+    locked = np.ones(3)
+    locked.flags.writeable = False
+    with pytest.raises(Decline):
+        site.compute_for(locked, locked, 1)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_a_target_that_is_no_array_is_rebound() -> None:
+    site = CallSite("add")
+    x = np.ones(3)
+    assert (site(0, x, out=0) == 1).all()
+    with pytest.raises(Decline):
+        site([1], x, out=[1])
