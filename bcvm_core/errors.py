@@ -61,6 +61,10 @@ class AssembleError(BcvmError):
     """The text form of a program does not parse."""
 
 
+class EncodeError(BcvmError):
+    """A program holds something that the text and binary forms cannot carry."""
+
+
 class DecodeError(BcvmError):
     """The binary form of a program is malformed."""
 

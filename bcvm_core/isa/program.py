@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .constants import identical
 from .opcodes import BY_NAME, OpcodeRow
 
 
@@ -87,7 +88,7 @@ class HostBlock:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A lowered function, cell, or region.
+    """A lowered function, cell, or region. Two are equal when they are to the last bit (1 is not True here).
 
     `kind`: "function", "cell" (variables live in a namespace), "region" (straight line; parameters
     are its inputs), "generator", "coroutine" or "async_generator" (one host block with the whole body).
@@ -107,6 +108,21 @@ class Program:
     filename: str = "<bcvm>"
     first_line: int = 1
     notes: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)  # never encoded
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Program):
+            return NotImplemented
+        return self is other or identical(self._state(), other._state())
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.params, self.kind, self.dims, tuple(i.opcode for i in self.instructions)))
+
+    def _state(self) -> tuple[Any, ...]:
+        code = tuple((i.opcode, i.operands, i.loc) for i in self.instructions)
+        return (
+            self.name, self.params, code, self.kind, self.dims, self.consts, self.hosts, self.nested,
+            self.local_names, self.filename, self.first_line,
+        )  # fmt: skip
 
     @property
     def register_count(self) -> int:
