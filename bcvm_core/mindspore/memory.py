@@ -1,0 +1,87 @@
+"""The memory of MindSpore tensors as NumPy arrays, and back: no element is copied either way.
+
+`view` gives an array over a tensor's own memory; it keeps the tensor alive and writes through.
+`wrap` gives a tensor over an array's memory. An array that is a view of a tensor becomes a
+MindSpore view of that tensor (which shares the storage and its lifetime), as MindSpore's own
+reshape or transpose would give.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore.ops.auto_generate import as_strided
+
+from .. import dtypes
+from ..errors import Decline
+
+TO_NUMPY: dict[Any, np.dtype] = {getattr(ms, row.name if row.name != "bool" else "bool_"): row.numpy for row in dtypes.TABLE}
+FROM_NUMPY: dict[np.dtype, Any] = {numpy: mindspore for mindspore, numpy in TO_NUMPY.items()}
+NAMES: dict[Any, str] = {mindspore: dtypes.BY_NUMPY[numpy].name for mindspore, numpy in TO_NUMPY.items()}
+
+_MAX_DIMS = 8  # of MindSpore's views
+
+
+class _Memory(ctypes.c_char * (1 << 62)):  # type: ignore[misc]
+    """A tensor's memory from its first element on; the array's `base`, so the tensor lives as long as the array.
+
+    The length says nothing: an array over it is bounded by its own shape and strides.
+    """
+
+    tensor: Any
+
+
+def view(tensor: Any) -> np.ndarray:
+    """An array over the tensor's memory, with its shape, strides and offset; waits for pending work on it.
+
+    Raises Decline for tensors that are not in the host's memory and for element types that BCVM does not know.
+    """
+    dtype = tensor.dtype
+    numpy = TO_NUMPY.get(dtype)
+    if numpy is None:
+        raise Decline(f"MindSpore tensors of type {dtype} are left to MindSpore")
+    if not tensor.device.startswith("CPU"):
+        raise Decline(f"a tensor on {tensor.device} is left to MindSpore")
+    shape = tensor.shape
+    pointer = tensor.data_ptr()
+    if not pointer:
+        if 0 in shape:
+            return np.empty(shape, numpy)
+        raise Decline("a tensor without memory (lazily initialised) is left to MindSpore")
+    memory = _Memory.from_address(pointer)
+    memory.tensor = tensor
+    if tensor.is_contiguous():
+        return np.ndarray(shape, numpy, memory)  # type: ignore[arg-type]
+    size = numpy.itemsize
+    return np.ndarray(shape, numpy, memory, 0, tuple(step * size for step in tensor.stride()))  # type: ignore[arg-type]
+
+
+def owner(array: np.ndarray) -> Any:
+    """The tensor whose memory the array shows, or None when the memory is the array's own."""
+    base: Any = array.base
+    while type(base) is np.ndarray:
+        base = base.base
+    return base.tensor if type(base) is _Memory else None
+
+
+def wrap(array: np.ndarray) -> Any:
+    """A tensor with the array's elements.
+
+    It shares the memory, except where MindSpore can't show it: element types reinterpreted, steps
+    backwards, and arrays of NumPy's own that are not contiguous, whose copy is contiguous as
+    MindSpore's own results are.
+    """
+    source = owner(array)
+    if source is None or not array.size:
+        return ms.Tensor.from_numpy(array)
+    size = array.itemsize
+    steps = array.strides
+    if array.ndim > _MAX_DIMS or TO_NUMPY[source.dtype] != array.dtype or any(s < 0 or s % size for s in steps):
+        return ms.Tensor.from_numpy(array.copy())
+    moved, rest = divmod(array.ctypes.data - source.data_ptr(), size)
+    if rest:
+        return ms.Tensor.from_numpy(array.copy())
+    return as_strided(source, array.shape, tuple(s // size for s in steps), source.storage_offset() + moved)

@@ -1,0 +1,142 @@
+"""MindSpore's element-type rules, read off MindSpore 2.10 for every pair of types (tests compare them again).
+
+The lattice: bool below everything; integers widen (uint8 with int8 gives int16, uint16 and wider
+unsigned types mix with nothing but bool and themselves); floats beat integers and keep their width,
+float16 with bfloat16 gives float32; complex beats floats. A Python int keeps the tensor's type (a
+bool tensor becomes int64), a Python float is a float32 number: it keeps float and complex tensors
+and turns integers into float32. Arrays' values never matter, nor do 0-d tensors differ from others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_SIGNED = ("bool", "int8", "int16", "int32", "int64")
+_FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+_ALONE = frozenset(("uint16", "uint32", "uint64"))
+_TABLE: dict[tuple[str, str], str | None] = {}
+
+
+def _meet(a: str, b: str) -> str | None:
+    if a == b or b == "bool":
+        return a
+    if a == "bool":
+        return b
+    if a in _ALONE or b in _ALONE:
+        return None
+    if a in _FLOATS and b in _FLOATS:
+        pair = {a, b}
+        if pair == {"float16", "bfloat16"}:
+            return "float32"
+        if pair == {"float64", "complex64"}:
+            return "complex128"
+        return max(a, b, key=_FLOATS.index)
+    if a in _FLOATS or b in _FLOATS:
+        return a if a in _FLOATS else b
+    if "uint8" in (a, b):
+        other = b if a == "uint8" else a
+        return "int16" if other == "int8" else other
+    return max(a, b, key=_SIGNED.index)
+
+
+def promote(a: str, b: str) -> str | None:
+    """The type in which MindSpore combines two tensors' types; None where it refuses."""
+    key = (a, b)
+    if key not in _TABLE:
+        _TABLE[key] = _meet(a, b)
+    return _TABLE[key]
+
+
+def with_scalar(dtype: str, scalar: type) -> str | None:
+    """The type in which MindSpore combines a tensor with a Python number of type `scalar`; None where it refuses."""
+    if scalar is bool:
+        return dtype
+    if dtype in _ALONE or scalar is complex:
+        return None
+    if scalar is int:
+        return "int64" if dtype == "bool" else dtype
+    return dtype if dtype in _FLOATS else "float32"
+
+
+def is_float(dtype: str) -> bool:
+    """Real floating-point types."""
+    return dtype in _FLOATS[:4]
+
+
+def is_complex(dtype: str) -> bool:
+    """Complex types."""
+    return dtype in _FLOATS[4:]
+
+
+def as_float(dtype: str) -> str:
+    """The type of a function that computes in floats: integers and bool become float32."""
+    return dtype if dtype in _FLOATS else "float32"
+
+
+def sum_type(dtype: str) -> str:
+    """The type of a sum or product: small integers and bool accumulate in int64."""
+    return "int64" if dtype in _SIGNED or dtype == "uint8" else dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How an op treats element types.
+
+    operands  "promote"  tensors and scalars meet in the lattice
+              "float"    the same, and integers become float32
+              "equal"    all tensors must have one type already
+              "equal_float"  the same, and it must be a real float
+              "any"      each operand keeps its type
+    result    "operands" (the type of the operands after the step above), "bool", "int64", "int32",
+              "keep" (whatever comes out)
+    complex   whether complex operands are taken; else they are left to MindSpore
+    """
+
+    operands: str
+    result: str = "operands"
+    complex: bool = False
+
+
+ARITHMETIC = Rule("promote", complex=True)
+ORDERED = Rule("promote")  # no complex numbers
+FLOAT_ARITHMETIC = Rule("float", complex=True)
+FLOAT = Rule("float")
+COMPARE = Rule("promote", "bool")
+EQUALITY = Rule("promote", "bool", complex=True)
+TRUTH = Rule("any", "bool", complex=True)
+MOVE = Rule("any", "keep", complex=True)
+JOIN = Rule("equal", complex=True)
+PRODUCT = Rule("equal")
+NETWORK = Rule("equal_float")
+INDEX = Rule("any", "int64")
+SMALL_INDEX = Rule("any", "int32")
+
+_BY_RULE: dict[Rule, str] = {
+    ARITHMETIC: "add subtract multiply negative square positive reciprocal",
+    ORDERED: "floor_divide remainder fmod power pow maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor abs absolute sign floor ceil"
+    " trunc rint round clip clip_method relu relu6 max min ptp heaviside",
+    FLOAT_ARITHMETIC: "divide",
+    FLOAT: "arctan2 hypot copysign logaddexp fabs sqrt cbrt degrees radians exp exp2 expm1 log log2 log10 log1p sin cos tanh tan arcsin arccos"
+    " arctan sinh cosh arcsinh arccosh arctanh rsqrt softsign leaky_relu elu hardsigmoid hardswish hardtanh gelu softplus sigmoid silu"
+    " logsigmoid mish erf erfc",
+    COMPARE: "less less_equal greater greater_equal",
+    EQUALITY: "equal not_equal",
+    TRUTH: "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit any all",
+    JOIN: "concatenate stack vstack hstack dstack column_stack",
+    PRODUCT: "matmul dot inner outer bmm linear vdot tensordot kron addmm",
+    NETWORK: "softmax log_softmax logsumexp layer_norm group_norm instance_norm batch_norm rms_norm conv1d conv2d conv3d conv_transpose2d"
+    " max_pool2d avg_pool2d adaptive_avg_pool2d scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss"
+    " binary_cross_entropy_with_logits var std norm",
+    INDEX: "argmax nonzero searchsorted",
+    SMALL_INDEX: "argmin argsort",
+}  # fmt: skip
+RULES: dict[str, Rule] = {name: rule for rule, names in _BY_RULE.items() for name in names.split()}
+"""Rules by op; ops without one follow from their row (`rule_of`)."""
+
+
+def rule_of(name: str, shape_rule: str, dtype_rule: str) -> Rule | None:
+    """The rule of an op; None: MindSpore's types for it are not known, it is left to MindSpore."""
+    found = RULES.get(name)
+    if found is None and (shape_rule == "view" or (shape_rule == "other" and dtype_rule == "same")):
+        return MOVE
+    return found
