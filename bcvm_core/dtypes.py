@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,11 +15,11 @@ class DTypeRow:
 
     name: str
     code: int
-    numpy: np.dtype
+    numpy: np.dtype[Any]
     kind: str  # "bool", "int", "uint", "float", "complex"
 
 
-def _row(name: str, code: int, kind: str, scalar: object | None = None) -> DTypeRow:
+def _row(name: str, code: int, kind: str, scalar: Any = None) -> DTypeRow:
     return DTypeRow(name, code, np.dtype(scalar if scalar is not None else name), kind)
 
 
@@ -45,7 +46,7 @@ BY_CODE = {row.code: row for row in TABLE}
 BY_NUMPY = {row.numpy: row for row in TABLE}
 
 
-def name_of(dtype: np.dtype) -> str | None:
+def name_of(dtype: np.dtype[Any]) -> str | None:
     """The table's name of a NumPy dtype, or None when tensors of it are not ours (object, str, ...)."""
     row = BY_NUMPY.get(dtype)
     return row.name if row is not None and dtype.isnative else None

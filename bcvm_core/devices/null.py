@@ -29,7 +29,7 @@ class TensorSpec:
             raise ValueError(f"no dtype {self.dtype_name!r}; known: {', '.join(dtypes.BY_NAME)}")
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self) -> np.dtype[Any]:
         return dtypes.BY_NAME[self.dtype_name].numpy
 
     @property

@@ -18,22 +18,21 @@ from ..ops.registry import OpInfo
 
 _ndarray = np.ndarray
 _SPREADS_LIMIT = 4096
-_spreads: dict[tuple[Any, Any], int] = {}
+_spreads: dict[tuple[tuple[int, ...], ...], int] = {}
 _REBINDING = frozenset((bool, int, float, complex))
 _MAX_CLASSES = 16
 
 KeyMaker = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
 
-def _spread(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Which of two shapes broadcasting stretches: bit 0 for the first, bit 1 for the second."""
-    found = _spreads.get((a, b))
+def _spread(shapes: tuple[tuple[int, ...], ...]) -> int:
+    """Which of the shapes broadcasting stretches: bit i for the i-th."""
+    found = _spreads.get(shapes)
     if found is None:
-        first, second = base.stretched((a, b))
-        found = first + 2 * second
+        found = sum(stretched << i for i, stretched in enumerate(base.stretched(shapes)))
         if len(_spreads) >= _SPREADS_LIMIT:
             _spreads.clear()
-        _spreads[a, b] = found
+        _spreads[shapes] = found
     return found
 
 
@@ -59,7 +58,7 @@ def _elementwise(operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         if type(a) is _ndarray:
             if type(b) is _ndarray:
                 first, second = a.shape, b.shape
-                spread = 0 if first == second else _spread(first, second)
+                spread = 0 if first == second else _spread((first, second))
                 return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous, spread)
             return (a.dtype, type(b), a.flags.c_contiguous)
         if type(b) is _ndarray:
@@ -67,8 +66,12 @@ def _elementwise(operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         return (type(a), type(b))
     if len(operands) == 1:
         return _plain(operands, attrs)
-    marks = base.stretched([value.shape for value in operands if type(value) is _ndarray])
-    return (*[_one(value) for value in operands], marks)
+    arrays = [value for value in operands if type(value) is _ndarray]
+    parts = [(value.dtype, value.flags.c_contiguous) if type(value) is _ndarray else _one(value) for value in operands]
+    shapes = tuple([value.shape for value in arrays])
+    if shapes and shapes.count(shapes[0]) != len(shapes):
+        parts.append(_spread(shapes))
+    return tuple(parts)
 
 
 def _sequences(operands: tuple[Any, ...], _attrs: Mapping[str, Any]) -> Any:

@@ -22,22 +22,23 @@ from ..isa import signature as signatures
 from ..isa.signature import Signature
 from ..ops import registry
 from ..ops.registry import OpInfo
-from . import keys, selection
+from . import keys, log, selection
 from .pool import Counter, Slot, pool
 
-_log = logging.getLogger("bcvm")
+_log = log.logger
 _ndarray = np.ndarray
 
 
 class _Plan:
-    """What a key leads to: the function to call, where to count it, and the signature."""
+    """What a key leads to: the function to call, where to count it, the signature, and who writes `out`."""
 
-    __slots__ = ("counter", "fn", "signature")
+    __slots__ = ("counter", "fn", "signature", "takes_out")
 
-    def __init__(self, fn: Callable[..., Any], counter: Counter, signature: int) -> None:
+    def __init__(self, fn: Callable[..., Any], counter: Counter, signature: int, takes_out: bool = False) -> None:
         self.fn = fn
         self.counter = counter
         self.signature = signature
+        self.takes_out = takes_out
 
 
 class CallSite:
@@ -83,56 +84,42 @@ class CallSite:
         """
         if type(out) is not _ndarray or not out.flags.writeable:
             raise Decline("the target is no writable array")
-        value = self(*operands, **attrs)
-        dtype = getattr(value, "dtype", None)
-        if dtype is None or getattr(value, "shape", None) != out.shape:
-            raise Decline("the result has another shape than the target")
-        if not np.can_cast(dtype, out.dtype, "same_kind"):
-            raise Decline(f"{dtype} does not cast to {out.dtype} under rule same_kind")
-        return value
+        return _checked(out, self(*operands, **attrs))
 
     def _call_special(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        out = attrs.get("out")
+        """A call with `out=` or optional tensors; `attrs` is this call's own dict."""
+        out = attrs.pop("out", None)
         if type(out) is tuple and len(out) == 1:
             out = out[0]
-        if out is None or type(out) is not _ndarray:
-            return self._call_named(operands, attrs, out)
-        rest = {name: value for name, value in attrs.items() if name != "out"}
-        plan = self._plan_for(operands, rest)
-        if keys.writes_out(plan.fn, self.op):
-            plan.counter.calls += 1
-            self.signature = plan.signature
-            return plan.fn(*operands, out=out, **rest)
-        return commit(out, self.compute_for(out, *operands, **rest))
-
-    def _call_named(self, operands: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
-        """A call with optional tensors by name, or whose target is no array: then the name is rebound to a new value."""
-        if out is not None and not (keys.rebinds(type(out)) or base.adapter_for(type(out)) is not None):
-            raise Decline("the target is no array")
-        rest = {name: value for name, value in attrs.items() if name != "out"}
-        plan = self._plan_for(operands, rest)
+        plan = self._plan_for(operands, attrs)
         plan.counter.calls += 1
         self.signature = plan.signature
-        return plan.fn(*operands, **rest)
+        if type(out) is _ndarray:
+            if plan.takes_out:
+                return plan.fn(*operands, out=out, **attrs)
+            if not out.flags.writeable:
+                raise Decline("the target is no writable array")
+            return commit(out, _checked(out, plan.fn(*operands, **attrs)))
+        if out is not None and not keys.rebinds(type(out)) and base.adapter_for(type(out)) is None:
+            raise Decline("the target is no array")
+        return plan.fn(*operands, **attrs)  # `x += y` makes a new value and the name is bound to it
 
     def _plan_for(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> _Plan:
-        """The plan of a call whose optional tensors are in `attrs`; they count as operands."""
-        names = tuple(name for name in attrs if name in self._special and attrs[name] is not None)
+        """The plan of a call; optional tensors in `attrs` count as operands."""
         state = self._state
         if state[0] != pool.version:
             state = self._state = (pool.version, {})
-        if not names:
+        if not attrs or self._special.isdisjoint(attrs):
             key = self._key(operands, attrs)
             return state[1].get(key) or self._select(state[1], key, operands, attrs)
+        names = tuple(name for name in attrs if name in self._special and attrs[name] is not None)
         every = operands + tuple(attrs[name] for name in names)
         key = (names, self._key(every, attrs))
-        return state[1].get(key) or self._select(state[1], key, every, attrs, len(operands))
+        return state[1].get(key) or self._select(state[1], key, every, attrs)
 
     # --- selection -------------------------------------------------------------------------
 
-    def _select(
-        self, cache: dict[Any, _Plan], key: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any], positional: int | None = None
-    ) -> _Plan:
+    def _select(self, cache: dict[Any, _Plan], key: Any, operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> _Plan:
         """Choose a plan for operands seen for the first time and remember it."""
         started = time.perf_counter_ns()
         try:
@@ -200,6 +187,16 @@ class CallSite:
         _log.debug("[BCVM] Compile for sig=0x%04X, shape_hint=%s", signature, keys.hint_text(self.shape_hint, flat))
 
 
+def _checked(out: np.ndarray[Any, Any], value: Any) -> Any:
+    """`value` if NumPy would write it into `out` under its rules for in-place operators; else Decline."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or getattr(value, "shape", None) != out.shape:
+        raise Decline("the result has another shape than the target")
+    if dtype != out.dtype and not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise Decline(f"{dtype} does not cast to {out.dtype} under the rule same_kind")
+    return value
+
+
 def commit(out: np.ndarray[Any, Any], value: Any) -> np.ndarray[Any, Any]:
     """Write a value from `CallSite.compute_for` into its target."""
     np.copyto(out, value, casting="same_kind")
@@ -243,7 +240,8 @@ def _drop_attrs(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _plan_of_slot(op: OpInfo, slot: Slot) -> _Plan:
     index = slot.constant
     if index is not None:
-        return _Plan(slot.kernels[index].fn, slot.counters[index], slot.signature)
+        fn = slot.kernels[index].fn
+        return _Plan(fn, slot.counters[index], slot.signature, keys.writes_out(fn, op))
     if not slot.kernels:
         raise PoolError(f"no kernel of {op.name} takes signature 0x{slot.signature:04X}", fix="add one to the pool")
     select = slot.select
