@@ -43,6 +43,8 @@ def dis(args: argparse.Namespace) -> int:
     name, _, function = args.target.rpartition(":")
     if name and not function.endswith((".bc", ".bcb")):
         program = lower_function(load_function(Path(name), function), args.arg)
+    elif args.target.endswith(".py"):
+        raise UsageError(f"which function of {args.target}?", fix="give FILE.py:FUNCTION")
     else:
         program = read_program(Path(args.target))
     print(text.disassemble(program).rstrip())
@@ -84,9 +86,19 @@ def run(args: argparse.Namespace) -> int:
 
 def pool(args: argparse.Namespace) -> int:
     """List the kernels of the pool, or explain how one is selected."""
+    from .ops import registry
     from .tiers import pool as kernels
 
-    print(kernels.describe(args.op, select=args.select))
+    if args.op is None:
+        if args.select is not None:
+            raise UsageError("--select needs an op", fix="write `bcvm pool OP --select`")
+        print(kernels.table_text())
+        return 0
+    op = registry.row(args.op)
+    if args.select is None:
+        print(kernels.table_text(row for row in kernels.describe() if row["op"] == op.name))
+    else:
+        print(explain_selection(op, args.select))
     return 0
 
 
@@ -184,6 +196,28 @@ def example_value(spec: str) -> Any:
         return parse_value(spec)
     shape = tuple(int(dim) for dim in match[2].split(",") if dim.strip())
     return np.zeros(shape, BY_NAME[match[1]].numpy)
+
+
+def explain_selection(op: Any, specs: Sequence[str]) -> str:
+    """The selection program for operands like `specs` (default: small float32 matrices), and the path it takes for them."""
+    from .errors import Decline
+    from .isa.signature import table
+    from .tiers import select, selection
+    from .tiers.pool import pool as kernels
+
+    specs = list(specs) or ["float32[64, 64]"] * len(op.operands)
+    if len(specs) != len(op.operands):
+        names = ", ".join(param.name for param in op.operands)
+        raise UsageError(f"{op.name} takes {len(op.operands)} operands ({names}), not {len(specs)}", fix="give one SPEC for each")
+    operands = [example_value(spec) for spec in specs]
+    operands = [[value] if param.role == "tensors" else value for param, value in zip(op.operands, operands, strict=True)]
+    try:
+        signature = select.signature_of(op, operands)
+        why = select.explain(op, operands)
+    except Decline as reason:
+        raise UsageError(f"Python runs {op.name} on such operands: {reason}") from None
+    steps = selection.listing(kernels.slot(signature).program).rstrip()
+    return f"0x{signature:04X} = {table.row(signature)}\n{steps}\n\nFor {', '.join(specs)}: {why.text}"
 
 
 def split_assignment(text: str) -> tuple[str, str]:
@@ -303,7 +337,12 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("pool", pool, "list the kernels of the pool, or explain how one is selected")
     sub.add_argument("op", nargs="?", metavar="OP", help="only this op's kernels")
-    sub.add_argument("--select", action="store_true", help="print the selection program of OP with an explanation of each step")
+    sub.add_argument(
+        "--select",
+        nargs="*",
+        metavar="SPEC",
+        help="print the selection program of OP and the path it takes for operands such as 'float32[64, 32]'",
+    )
 
     sub = command("kernel", kernel_help, "manage the Jupyter kernel")
     actions = sub.add_subparsers(metavar="ACTION")

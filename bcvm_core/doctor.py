@@ -190,7 +190,7 @@ def _kernelspec() -> Finding:
     from jupyter_client.kernelspec import KernelSpecManager
 
     name, fix = "kernel spec", "bcvm kernel install --sys-prefix"
-    specs: dict[str, str] = KernelSpecManager().find_kernel_specs()  # type: ignore[no-untyped-call]
+    specs: dict[str, str] = KernelSpecManager().find_kernel_specs()
     if "bcvm" not in specs:
         return Finding("jupyter", name, MISSING, "not installed", "JupyterLab does not offer the kernel bcvm", fix)
     folder = Path(specs["bcvm"])

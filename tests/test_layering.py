@@ -46,7 +46,7 @@ FLOORS: dict[str, int] = {
 }
 
 # The one call upstairs, made lazily: `bcvm kernel install` hands over to the kernel's own installer.
-UPSTAIRS = {("bcvm_core.cli", "bcvm_kernel.install")}
+UPSTAIRS = {("bcvm_core.cli", "bcvm_kernel")}
 
 DOOR = 7
 # What floor 8 and 9 may import of the core: the doors, and the words of floor 0. The widgets also read the text form.
