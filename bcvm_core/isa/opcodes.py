@@ -45,6 +45,7 @@ class OpcodeRow:
     jumps: bool = False  # has a LABEL operand
     falls_through: bool = True  # may continue at pc + 1
     in_region: bool = False  # allowed between FUSE_START and FUSE_END
+    region: int = 0  # 1: opens a fusion region, -1: closes it
     const_op: str | None = None  # for X_CONST rows: the op of the table they stand for
     reversed: bool = False  # for X_CONST rows: the constant is the left operand
 
@@ -112,12 +113,12 @@ TABLE: tuple[OpcodeRow, ...] = (
     _row("BUILD_LIST", 0x71, "dest:dest items:args", "R[dest] := [items...]", "Make a list."),
     _row("BUILD_DICT", 0x72, "dest:dest items:args", "R[dest] := {k0: v0, k1: v1, ...}", "Make a dict; keys and values alternate."),
     _row("UNPACK", 0x73, "dests:dests src:reg", "R[d0], R[d1], ... := R[src]", "Unpack a sequence of exactly that length."),
-    _row("FUSE_START", 0x80, "policy:policy", "-", "Fusion may happen from here on, under the policy."),
-    _row("FUSE_END", 0x81, "", "-", "End of the region begun by FUSE_START."),
+    _row("FUSE_START", 0x80, "policy:policy", "-", "Fusion may happen from here on, under the policy.", region=1),
+    _row("FUSE_END", 0x81, "", "-", "End of the region begun by FUSE_START.", region=-1),
     _row("TO_DEVICE", 0x82, "dest:dest src:reg device:device", "R[dest] := copy of R[src] on device",
          "Move a tensor; on its own device it stays."),
     _row("FUSE_ACROSS_DEVICE", 0x83, "policy:policy devices:devices", "-",
-         "Like FUSE_START, for one region whose parts may run on several devices; ended by FUSE_END."),
+         "Like FUSE_START, for one region whose parts may run on several devices; ended by FUSE_END.", region=1),
     _row("CALL_HOST", 0x90, "dest:dest? host:host", "run H[host] in the frame; R[dest] := its value",
          "Run Python that is no tensor work, with full Python semantics. An expression block has a value, a statement block has none."),
 )  # fmt: skip
