@@ -202,10 +202,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     """
     all_names = list(dict.fromkeys(names))
     first = [name[0] for name in all_names]
-    return {
-        name: name[0] if first.count(name[0]) == 1 and not _SYMBOL.match(name) else name
-        for name in all_names
-    }
+    return {name: name[0] if first.count(name[0]) == 1 and not _SYMBOL.match(name) else name for name in all_names}
 
 
 def renamed(hint: ShapeHint, names: Mapping[str, str]) -> ShapeHint:

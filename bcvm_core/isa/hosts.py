@@ -12,6 +12,11 @@ FORMS = ("run", "tree", "value")
 Span = tuple[int, int, int, int]
 
 
+def is_path(name: object) -> bool:
+    """Whether `name` names a variable: an identifier, or a dotted path such as `self.w` (an input of a region)."""
+    return isinstance(name, str) and all(part.isidentifier() for part in name.split("."))
+
+
 def problem(block: Any, programs: int) -> str | None:
     """Why the HostBlock can't run, given that there are `programs` nested Programs; None when it can. Trusts no field of it."""
     if block.kind not in ("stmt", "expr") or not isinstance(block.source, str):
@@ -19,7 +24,7 @@ def problem(block: Any, programs: int) -> str | None:
     if not all(type(number) is int and number >= 0 for number in (block.line, block.column)):
         return "its line or column is no number"
     for names in (block.reads, block.writes):
-        if not isinstance(names, tuple) or not all(isinstance(name, str) and name.isidentifier() for name in names):
+        if not isinstance(names, tuple) or not all(map(is_path, names)):
             return "the names it reads or writes are no identifiers"
     if not isinstance(block.sites, tuple) or not all(isinstance(site, HostSite) for site in block.sites):
         return "its sites are malformed"
@@ -31,12 +36,21 @@ def problem(block: Any, programs: int) -> str | None:
 
 
 def parse(block: HostBlock) -> ast.Module | ast.Expression:
-    """The syntax tree of a block. Raises what `ast.parse` raises; warnings were given where the code was written."""
+    """The syntax tree of a block. Raises what `ast.parse` raises; warnings were given where the code was written.
+
+    An expression may span lines as it did within the user's brackets: it is parsed within brackets
+    again, and positions are those of the source alone.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if block.kind == "expr":
-            return ast.parse(block.source, mode="eval")
-        return ast.parse(block.source)
+        if block.kind == "stmt":
+            return ast.parse(block.source)
+        tree = ast.parse(f"({block.source}\n)", mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            node.col_offset -= node.lineno == 1
+            node.end_col_offset = (node.end_col_offset or 0) - (node.end_lineno == 1)
+    return tree
 
 
 def _sites_problem(block: Any, tree: ast.AST, programs: int) -> str | None:

@@ -145,7 +145,7 @@ class Parser:
         return value
 
     def fail(self, what: str) -> AssembleError:
-        return AssembleError(what, fix="constants are written as 2.0, \"text\", (1, 2), float32 2.0, dtype float32, ...")
+        return AssembleError(what, fix='constants are written as 2.0, "text", (1, 2), float32 2.0, dtype float32, ...')
 
     def peek(self) -> str:
         match = _TOKEN.match(self.text, self.at)

@@ -109,8 +109,8 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isidentifier()
 
 
-def _names(value: object, *, unique: bool = True) -> bool:
-    return isinstance(value, tuple) and all(map(_is_name, value)) and (not unique or len(set(value)) == len(value))
+def _names(value: object, test: Exists) -> bool:
+    return isinstance(value, tuple) and all(map(test, value)) and len(set(value)) == len(value)
 
 
 def header_is_sound(s: Subject) -> Iterator[Fault]:
@@ -120,8 +120,9 @@ def header_is_sound(s: Subject) -> Iterator[Fault]:
         yield Fault(0, "the program's name, file or first line is malformed")
     if p.kind not in PROGRAM_KINDS:
         yield Fault(0, f"there is no program kind {p.kind!r}", f"kinds are {', '.join(PROGRAM_KINDS)}")
-    for what, names in (("parameters", p.params), ("dims", p.dims), ("local names", p.local_names)):
-        if not _names(names):
+    tests = (("parameters", p.params, hosts.is_path), ("dims", p.dims, _is_name), ("local names", p.local_names, hosts.is_path))
+    for what, names, test in tests:
+        if not _names(names, test):
             yield Fault(0, f"the {what} are not identifiers, each once: {names!r:.80}")
     tables = (("consts", object), ("hosts", HostBlock), ("nested", Program), ("instructions", Instruction))
     for what, kind in tables:
@@ -184,7 +185,7 @@ _FITS: dict[Kind, Exists] = {
     Kind.DESTS: lambda value: _all(_register)(value) and len(set(value)) == len(value),
     Kind.REG: _register,
     Kind.OPT_REG: lambda value: value is None or _register(value),
-    Kind.VAR: _is_name,
+    Kind.VAR: hosts.is_path,
     Kind.HINT: _is_hint,
     Kind.OP: lambda value: isinstance(value, str) and bool(value),
     Kind.SIG: _number(1 << 16),
