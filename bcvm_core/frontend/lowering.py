@@ -96,6 +96,7 @@ class ExpressionLowerer:
         self.builder = builder
         self.classifier = classifier
         self.load_leaf = load_leaf
+        self.function_pcs: list[int] = []
 
     def lower(self, node: ast.expr, dest: int | None = None) -> int:
         """Emit code for `node`; the value ends in the returned register (`dest` when given)."""
@@ -147,6 +148,8 @@ class ExpressionLowerer:
             return short
         args = [self.argument(o) for o in call.operands]
         args += [self.argument(value, name) for name, value in call.attrs.items()]
+        if isinstance(node, ast.Call) and call.op.scalar is not None and not call.op.pure_python:
+            self.function_pcs.append(len(self.builder.instructions))
         return self._emit("CALL_OP", dest, call.op.name, 0, tuple(args), at=node)
 
     def _const_form(self, node: ast.expr, call: registry.BoundCall, dest: int | None) -> int | None:
@@ -179,6 +182,7 @@ class RegionCode:
     value: bool
     write_at: int | None  # pc of the one in-place write, which is the last op
     ops: tuple[str, ...]
+    function_pcs: frozenset[int] = frozenset()  # CALL_OPs the user wrote as function calls (np.add(1, 2) is no 1 + 2)
 
 
 class RegionLowerer:
@@ -228,7 +232,8 @@ class RegionLowerer:
     def _setitem(self, target: ast.Subscript, value: int, node: ast.stmt) -> None:
         base, index = self.lowerer.argument(target.value), self.lowerer.argument(target.slice)
         register = self.builder.register()
-        self.write_at = self.builder.emit("CALL_OP", register, "setitem", 0, (base, index, Arg(False, value)), at=node)
+        at = self.builder.emit("CALL_OP", register, "setitem", 0, (base, index, Arg(False, value)), at=node)
+        self.write_at = at if self.write_at is None else self.write_at
 
     def _augmented(self, node: ast.AugAssign) -> None:
         op = registry.by_operator(type(node.op).__name__)
@@ -254,8 +259,9 @@ class RegionLowerer:
             self.builder.emit("BUILD_TUPLE", value, items)
         self.builder.emit("RETURN", value)
         callables = _callables(roots, self.classifier)
+        shift = len(self.prologue)
         if self.write_at is not None:
-            self.write_at += len(self.prologue)
+            self.write_at += shift
         body = tuple(self.prologue) + tuple(self.builder.instructions)
         program = Program(
             self.name,
@@ -277,6 +283,7 @@ class RegionLowerer:
             value=single,
             write_at=self.write_at,
             ops=tuple(op_name(i) for i in body if op_name(i)),
+            function_pcs=frozenset(pc + shift for pc in self.lowerer.function_pcs),
         )
 
 

@@ -240,12 +240,14 @@ class Classifier:
         base = self.info(node.value)
         if base is None or base.kind is Kind.PYTHON:
             return None
-        row = registry.by_attribute(node.attr)
+        row = registry.by_attribute(node.attr, self.personality) or registry.by_attribute(node.attr)
         if row is not None:
             node.bcvm_call = BoundCall(row[0], (node.value,), {})  # type: ignore[attr-defined]
             python = row[0].result == "python"
             return Info(Kind.PYTHON if python else Kind.UNKNOWN, base.candidates + (0 if python else 1))
-        if base.kind is Kind.TENSOR or not isinstance(node.value, ast.Name | ast.Attribute) or node.attr in self.unsafe_attributes:
+        if base.kind is Kind.TENSOR or not isinstance(node.value, ast.Name | ast.Attribute):
+            return None
+        if node.attr in self.unsafe_attributes or node.attr.startswith("__"):  # private names are mangled by the compiler
             return None
         return Info(Kind.UNKNOWN, base.candidates)
 
@@ -335,7 +337,7 @@ class Classifier:
             if isinstance(self.resolve(node.func.value), types.ModuleType):
                 return None
             if self.value_kind(node.func.value) is not Kind.PYTHON:
-                method = registry.by_method(node.func.attr)
+                method = registry.by_method(node.func.attr, self.personality)
                 return None if method is None else (*method, node.func.value)
         return None
 

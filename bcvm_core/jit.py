@@ -1,0 +1,144 @@
+"""`jit`: a function whose tensor work runs through the VM, alike in everything else.
+
+The returned function is a twin of the given one: same name, signature, defaults, closure cells,
+docstring and source. It carries `stats()`, `explain()`, `program()` and `dis()`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from . import config
+from .errors import BcvmError, LoweringError
+from .frontend import source
+from .vm import twin
+from .vm.linked import Linker
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ATTRIBUTE = "__bcvm__"
+
+
+@overload
+def jit(function: F, /) -> F: ...
+@overload
+def jit(*, strict: bool = False) -> Callable[[F], F]: ...
+
+
+def jit(function: Any = None, /, *, strict: bool = False) -> Any:
+    """Run the tensor work of `function` through the VM.
+
+    Use as ``@jit`` or ``@jit(strict=True)``. What is no tensor work runs as the Python it is, with
+    full semantics. Under `strict` a callable of the op table that would run on the host raises
+    StrictError instead, and a function that cannot be lowered raises LoweringError; otherwise such a
+    function is returned as it is.
+    """
+    if function is None:
+        return functools.partial(jit, strict=strict)
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(jit(function.__func__, strict=strict))
+    if getattr(function, "__bcvm_nojit__", False):
+        return function
+    try:
+        return _twin_of(function, strict)
+    except BcvmError as error:
+        if strict or not isinstance(error, LoweringError):
+            raise
+        return function
+
+
+def _twin_of(function: Any, strict: bool) -> types.FunctionType:
+    known = getattr(function, _ATTRIBUTE, None)
+    if isinstance(known, Linker) and known.strict == strict and type(function) is types.FunctionType and function.__code__ is known.code:
+        return function
+    if isinstance(known, Linker):
+        function = twin.make_twin(function, known.original)
+        function.__dict__.pop(_ATTRIBUTE, None)
+    found = source.find(function)
+    linker = Linker(function, found, strict=strict)
+    _check_shapes(linker, function)
+    result = twin.make_twin(function, linker.link())
+    _attach(result, linker)
+    return result
+
+
+def _check_shapes(linker: Linker, function: types.FunctionType) -> None:
+    """Give annotated functions their entry check."""
+    try:
+        from .frontend.annotations import hints_of
+    except ImportError:
+        return
+    from .vm.entry import EntryCheck
+
+    hints = hints_of(function)
+    if hints:
+        linker.hints = dict(hints)
+        linker.check_entry = EntryCheck(linker.name, linker.filename, function.__code__.co_firstlineno, linker.hints)
+
+
+def _attach(function: types.FunctionType, linker: Linker) -> None:
+    """Hang the read-only views on the function."""
+    linker.functions.add(function)
+    reference = weakref.ref(function)
+    function.__dict__[_ATTRIBUTE] = linker
+    views = {
+        "stats": lambda: linker.stats,
+        "explain": linker.explain,
+        "program": lambda *args: program_of(reference() or function, *args),
+        "dis": lambda *args: _dis(reference() or function, *args),
+    }
+    for name, view in views.items():
+        function.__dict__.setdefault(name, view)
+
+
+def _dis(function: types.FunctionType, *args: Any) -> str:
+    from .isa.text import disassemble
+
+    return disassemble(program_of(function, *args))
+
+
+def program_of(function: Any, *args: Any) -> Any:
+    """The Program of a function; `args` are example values or `TensorSpec`s from which hints and signatures follow.
+
+    Raises LoweringError when the function's source cannot be found.
+    """
+    from .lower import lower
+
+    return lower(function, *args)
+
+
+def nojit(function: F) -> F:
+    """Keep a function as plain Python wherever BCVM would lower it."""
+    function.__bcvm_nojit__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def adopt(function: Any) -> Any:
+    """Link a function in place: what the kernel does with functions defined in cells.
+
+    The same function object gets the linked code, so that identity, decorators and pickling are
+    untouched. Never raises: what cannot be linked stays as it is.
+    """
+    if type(function) is not types.FunctionType or getattr(function, "__bcvm_nojit__", False) or not config.current.enabled:
+        return function
+    try:
+        linker = Linker(function, source.find(function))
+        _check_shapes(linker, function)
+        code = linker.link()
+        if code is not function.__code__:
+            function.__code__ = code
+            linker.functions.add(function)
+        function.__dict__[_ATTRIBUTE] = linker
+    except Exception:  # an adopted function is the user's; any fault of ours leaves it alone
+        return function
+    return function
+
+
+def linker_of(function: Any) -> Linker | None:
+    """The linker behind a jitted or adopted function."""
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Linker) else None

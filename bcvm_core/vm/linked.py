@@ -1,0 +1,205 @@
+"""The linked form: a function's own syntax tree, regions replaced by sites, compiled to a twin code object.
+
+A `Linker` belongs to one code object. It forms the regions, compiles, swaps the code of every
+function that shares it, and links again when a site proves dead or an attribute unsafe to read.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import time
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import BcvmError, LoweringError, StrictError, Where
+from ..events import Lowered, bus
+from ..frontend.lowering import RegionCode
+from ..frontend.regions import MISSING
+from ..frontend.source import FunctionNode, FunctionSource
+from ..isa.hints import ShapeHint
+from . import twin
+from .region import Region, SiteOwner
+from .rewrite import FormerContext, RegionFormer, Relower, SiteKey
+from .value_site import ValueSite
+
+Site = Region | ValueSite
+_MAX_RELINKS = 16
+
+
+class SiteTable:
+    """Makes sites and keeps them by key, so that linking again finds what was bound before."""
+
+    def __init__(self, owner: SiteOwner) -> None:
+        self.owner = owner
+        self.sites: dict[SiteKey, Site] = {}
+        self.placeholders: dict[str, Any] = {"\x00bcvm:slice": slice}
+        self.dead: set[SiteKey] = set()
+
+    def start(self) -> None:
+        """Begin a new link: no placeholder stands in the code yet."""
+        self.placeholders = {"\x00bcvm:slice": slice}
+
+    def _place(self, key: SiteKey, site: Site) -> str:
+        name = f"\x00bcvm:{len(self.placeholders)}"
+        self.sites[key] = site
+        self.placeholders[name] = site
+        return name
+
+    def region(self, key: SiteKey, code: RegionCode, relower: Relower) -> str:
+        """The placeholder of a region; an old site of the same span and code is used again."""
+        known = self.sites.get(key)
+        if isinstance(known, Region) and known.code.program == code.program and known.code.callables == code.callables:
+            return self._place(key, known)
+        return self._place(key, Region(key, code, relower, self.owner))
+
+    def value(self, key: SiteKey, kind: str, op: str | None) -> str:
+        """The placeholder of a value site."""
+        known = self.sites.get(key)
+        if isinstance(known, ValueSite) and (known.kind, known.op) == (kind, op):
+            return self._place(key, known)
+        return self._place(key, ValueSite(key, kind, op, self.owner))
+
+    @property
+    def live(self) -> list[Site]:
+        """The sites that stand in the code now, in source order."""
+        found = [s for s in self.placeholders.values() if isinstance(s, Region | ValueSite)]
+        return sorted(found, key=lambda s: s.key[1:])
+
+
+@dataclass(slots=True)
+class Linked:
+    """A code object with its sites, and what is needed to form them again."""
+
+    code: types.CodeType
+    former: RegionFormer | None = None
+    sites: list[Site] = field(default_factory=list)
+
+
+class Linker(SiteOwner):
+    """Links one function. `function` is looked at for globals, closure and code only."""
+
+    def __init__(self, function: types.FunctionType, source: FunctionSource, *, strict: bool = False) -> None:
+        super().__init__()
+        self.name = function.__qualname__
+        self.filename = source.filename
+        self.globals = function.__globals__
+        self.strict = strict
+        self.source = source
+        self.original = function.__code__
+        self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        self.builtins = function.__builtins__  # type: ignore[attr-defined]
+        self.hints: dict[str, ShapeHint] = {}
+        self.check_entry: Callable[..., None] | None = None
+        self.table = SiteTable(self)
+        self.unsafe: set[str] = set()
+        self.relinks = 0
+        self.functions: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
+        plain = twin.compile_like(source.parse_again(), source, self.original)
+        if not twin.same_code(plain, self.original):
+            raise LoweringError(f"the source of {self.name} is not what was compiled", fix="reload the module, or run the cell again")
+        self.code = self.original
+
+    def lookup(self, name: str) -> Any:
+        """The value of a free, global or builtin name now, or MISSING."""
+        if name in self.closure:
+            try:
+                return self.closure[name].cell_contents
+            except ValueError:
+                return MISSING
+        if name in self.globals:
+            return self.globals[name]
+        return self.builtins.get(name, MISSING)
+
+    def link(self) -> types.CodeType:
+        """Form the regions and compile. On any fault of ours the original code stays."""
+        started = time.perf_counter_ns()
+        node = self.source.parse_again()
+        self.table.start()
+        context = FormerContext(
+            self.name, self.filename, self.lookup, self.table, hints=self.hints, unsafe_attributes=frozenset(self.unsafe)
+        )
+        former = RegionFormer(node, context)
+        if isinstance(node, ast.Lambda):
+            node.body = former.expression(node.body)
+        else:
+            node.body = former.block(node.body)
+            self._insert_entry_check(node)
+        code = self.original
+        if self.table.live or self.check_entry is not None:
+            code = twin.put_constants(twin.compile_like(node, self.source, self.original), self.table.placeholders)
+        if set(code.co_freevars) != set(self.original.co_freevars):
+            raise LoweringError(f"linking {self.name} changed its free variables")
+        self.code = code
+        if bus.active:
+            bus.emit(Lowered(self.name, self.filename, len(self.table.live), (time.perf_counter_ns() - started) / 1000))
+        return code
+
+    def _insert_entry_check(self, node: FunctionNode) -> None:
+        """Annotated functions check their arguments' shapes first."""
+        if self.check_entry is None or isinstance(node, ast.Lambda):
+            return
+        body = node.body
+        position = 1 if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) else 0
+        place = body[min(position, len(body) - 1)]
+        self.table.placeholders["\x00bcvm:check"] = self.check_entry
+        names = [ast.copy_location(ast.Name(n, ast.Load()), place) for n in self.hints]
+        call = ast.copy_location(ast.Call(ast.copy_location(ast.Constant("\x00bcvm:check"), place), names, []), place)
+        body.insert(position, ast.copy_location(ast.Expr(call), place))
+
+    # -- linking again ----------------------------------------------------------------------------
+
+    def site_is_dead(self, site: Any) -> None:
+        """Take out every site that has only ever missed."""
+        for other in self.table.live:
+            if not other.hits and other.misses and other.misses >= min(site.misses, other.misses):
+                if other is site or other.misses > 1:
+                    other.dead = True
+                    self.table.dead.add(other.key)
+        self._relink()
+
+    def forget_attribute(self, name: str) -> None:
+        self.unsafe.add(name)
+        self._relink()
+
+    def _relink(self) -> None:
+        if self.relinks >= _MAX_RELINKS:
+            return
+        self.relinks += 1
+        old = self.code
+        try:
+            new = self.link()
+        except Exception:  # linking again is an improvement, never a need
+            return
+        for function in [f for f in self.functions if f.__code__ is old]:
+            function.__code__ = new
+        for referrer in gc.get_referrers(old):  # closures made from the same def, autoreload's patched copies
+            if type(referrer) is types.FunctionType and referrer.__code__ is old:
+                referrer.__code__ = new
+
+    # -- read-only views --------------------------------------------------------------------------
+
+    def explain(self) -> str:
+        """One line per site: place, form, ops, how often it ran, and why it last went to the host."""
+        lines = [f"{self.name} ({self.filename})"]
+        for site in self.table.live:
+            ops = ", ".join(dict.fromkeys(site.code.ops)) if isinstance(site, Region) else (site.op or "call")
+            state = f"{site.hits} runs" if site.hits else "not run yet"
+            reason = f"; last handed back: {site.last_reason}" if site.last_reason else ""
+            lines.append(f"  line {site.key[1]:<4} {site.key[0]:<6} {ops}: {state}{reason}")
+        if len(lines) == 1:
+            lines.append("  no tensor work found")
+        return "\n".join(lines)
+
+
+def strict_error(owner: SiteOwner, what: str, line: int, column: int) -> StrictError:
+    """The error of strict mode at a place in the user's source."""
+    return StrictError(what, where=Where(filename=owner.filename, line=line, column=column), fix="drop strict=True, or see `bcvm pool`")
+
+
+def is_ours(error: BaseException) -> bool:
+    """Is this one of the errors BCVM raises on purpose?"""
+    return isinstance(error, BcvmError)

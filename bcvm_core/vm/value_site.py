@@ -1,0 +1,169 @@
+"""Value sites: one op whose operands the host has evaluated. `V(a, b)()` gives its result.
+
+On success the outer call pops the result from a list; on a miss it is a `functools.partial` of the
+very C function Python would have called, so that errors rise in the user's own frame and no operand
+is evaluated twice.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import config, fpstatus
+from ..errors import Decline, StrictError, Where
+from ..ops import registry
+from ..tiers.select import CallSite, commit
+from .region import SiteOwner, idle, inplace_value, warn_events, warning_name
+
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow, "matmul": operator.matmul,
+    "left_shift": operator.lshift, "right_shift": operator.rshift, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "bitwise_and": operator.and_, "negative": operator.neg, "positive": operator.pos, "invert": operator.invert,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "getitem": operator.getitem,
+}  # fmt: skip
+_INPLACE: dict[str, Callable[..., Any]] = {
+    "add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv,
+    "floor_divide": operator.ifloordiv, "remainder": operator.imod, "power": operator.ipow, "matmul": operator.imatmul,
+    "left_shift": operator.ilshift, "right_shift": operator.irshift, "bitwise_or": operator.ior, "bitwise_xor": operator.ixor,
+    "bitwise_and": operator.iand,
+}  # fmt: skip
+
+_METHOD_TYPES = (type([].append), type("".join.__call__))  # bound methods of C types
+
+
+def _is_tensor(value: Any) -> bool:
+    return registry.personality_of(type(value)) is not None and (isinstance(value, np.ndarray | np.generic) or type(value).__module__ != "numpy")
+
+
+class ValueSite:
+    """`kind`: "operator", "inplace" or "call". `op` is the row's name, or None for a callee not known yet."""
+
+    __slots__ = ("key", "kind", "op", "owner", "sites", "hits", "misses", "dead", "last_reason", "plain", "__weakref__")
+
+    def __init__(self, key: Any, kind: str, op: str | None, owner: SiteOwner) -> None:
+        self.key = key
+        self.kind = kind
+        self.op = op
+        self.owner = owner
+        self.sites: dict[str, CallSite] = {}
+        self.hits = 0
+        self.misses = 0
+        self.dead = False
+        self.last_reason = ""
+        self.plain: Callable[..., Any] | None = None
+        if kind != "call":
+            assert op is not None
+            self.plain = _OPERATORS[op] if kind == "operator" else _INPLACE[op]
+
+    def __repr__(self) -> str:
+        return f"<bcvm op {self.owner.name}:{self.key[1]}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        if self.plain is not None:
+            fallback = partial(self.plain, *args)
+        else:
+            fallback = partial(*args, **kwargs) if callable(args[0]) else partial(operator.call, *args, **kwargs)
+        if self.dead or idle():
+            return fallback
+        bound = self._bind(args, kwargs)
+        if bound is None:
+            return fallback
+        try:
+            result = self._run(bound)
+        except Decline as error:
+            self._hand_back(str(error), bound.op.name)
+            return fallback
+        except StrictError:
+            raise
+        except Exception as error:  # the op's own error: raised again in the user's frame
+            self.last_reason = f"{type(error).__name__}: {error}"
+            self.owner.stats.count_replay((bound.op.name,))
+            return fallback
+        self.hits += 1
+        self.owner.stats.count_op((bound.op.name,))
+        return [result].pop
+
+    # -- binding ----------------------------------------------------------------------------------
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> registry.BoundCall | None:
+        if self.kind == "call":
+            return self._bind_call(args, kwargs)
+        if not any(_is_tensor(a) for a in args):
+            self._miss()
+            return None
+        assert self.op is not None
+        return registry.BoundCall(registry.row(self.op), args, {})
+
+    def _bind_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> registry.BoundCall | None:
+        callee, rest = args[0], args[1:]
+        found = registry.by_callable(callee)
+        receiver: Any = registry.REQUIRED
+        if found is None:
+            receiver = getattr(callee, "__self__", registry.REQUIRED)
+            if receiver is not registry.REQUIRED and _is_tensor(receiver):
+                found = registry.method_spelling_for(type(receiver), getattr(callee, "__name__", ""))
+        if found is None:
+            self._miss()
+            return None
+        op, spelling = found
+        bound = registry.bind(op, spelling, rest, kwargs, receiver)
+        if bound is None:
+            self._hand_back("called with arguments that the op table does not cover", op.name)
+            return None
+        attrs = {name: _unstar(value) for name, value in bound.attrs.items() if value != ()}
+        return registry.BoundCall(bound.op, bound.operands, attrs)
+
+    def _miss(self) -> None:
+        self.misses += 1
+        if not self.hits and self.misses >= config.current.prune_after:
+            self.dead = True
+            self.owner.site_is_dead(self)
+
+    def _hand_back(self, reason: str, op: str) -> None:
+        self.last_reason = reason
+        self.owner.stats.count_host((op,))
+        if self.owner.strict:
+            where = Where(filename=self.owner.filename, line=self.key[1], column=self.key[2])
+            raise StrictError(f"{op} would run on the host: {reason}", where=where, fix="drop strict=True, or see `bcvm pool`")
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def _site(self, op: registry.OpInfo) -> CallSite:
+        site = self.sites.get(op.name)
+        if site is None:
+            site = self.sites[op.name] = CallSite(op, syntax=False if self.kind == "call" else None)
+        return site
+
+    def _run(self, bound: registry.BoundCall) -> Any:
+        site = self._site(bound.op)
+        with fpstatus.recording() as record:
+            if self.kind == "inplace":
+                value = inplace_value(site, bound.operands[0], *bound.operands)
+            else:
+                value = site(*bound.operands, **bound.attrs)
+        if record.kinds:
+            self._report(record, site, bound.op)
+        if self.kind == "inplace" and type(bound.operands[0]) is np.ndarray:
+            return commit(bound.operands[0], value)
+        return value
+
+    def _report(self, record: fpstatus.Recording, site: CallSite, op: registry.OpInfo) -> None:
+        """Warn as NumPy would; raises Decline when the user asked for more than a warning."""
+        if any(record.modes[kind] != "warn" for kind in record.kinds):
+            raise Decline("numpy.errstate asks for more than a warning")
+        try:
+            warn_events(self.owner, [(kind, warning_name(site, op), self.key[1]) for kind in record.kinds])
+        except RuntimeWarning as error:
+            raise Decline("a warning filter makes this an error") from error
+
+
+def _unstar(value: Any) -> Any:
+    """The variadic part of x.reshape(2, 3) is a tuple; of x.reshape((2, 3)) a tuple in a tuple."""
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
