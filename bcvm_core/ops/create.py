@@ -1,0 +1,136 @@
+"""The creation family: NumPy's own constructors. An attribute that is not passed keeps NumPy's default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import trees
+from ._rows import NUMPY_2, X, moves_only, numpy, own
+from .registry import REQUIRED, OpInfo, Param, Spelling
+
+_UNSET = np._NoValue  # type: ignore[attr-defined]  # NumPy's own mark for "not passed"
+
+
+def _optional(*names: str) -> tuple[Param, ...]:
+    return tuple(Param(name, default=_UNSET) for name in names)
+
+
+def _call(function: Callable[..., Any], *required: str) -> Callable[..., Any]:
+    """A definition that calls NumPy's constructor with `required` by position and what else was passed by keyword."""
+
+    def definition(*operands: Any, **attrs: Any) -> Any:
+        positional = [attrs.pop(name) for name in required if name in attrs]
+        return function(*operands, *positional, **{name: value for name, value in attrs.items() if value is not _UNSET})
+
+    definition.__name__ = definition.__qualname__ = function.__name__
+    return definition
+
+
+def _arange(*, args: Any = (), **attrs: Any) -> Any:
+    return np.arange(*args, **attrs)
+
+
+def _one_hot(x: Any, depth: Any, *, on_value: Any = 1.0, off_value: Any = 0.0, dtype: Any = np.float32) -> Any:
+    """Indices outside [0, depth) give a row of off values."""
+    index = trees.tensor(x)
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"one_hot needs integer indices, not {index.dtype}")
+    hit = index[..., None] == np.arange(depth, dtype=np.int64)
+    return np.where(hit, np.asarray(on_value, dtype), np.asarray(off_value, dtype))
+
+
+def _row(name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spelling: Spelling, **rest: Any) -> OpInfo:
+    fields: dict[str, Any] = {"shape_rule": "create", "dtype_rule": "attr", "flops": moves_only, "gradient": "0", **rest}
+    return OpInfo(name=name, family="create", params=params, definition=definition, doc=doc, spellings=(spelling,), **fields)
+
+
+_SHAPE = Param("shape")
+_OBJECT = Param("object")  # not an operand: constructors take any Python object, and lists need not be walked twice
+_LIKE = "dtype=None, order='K', subok=True, shape=None" + (", *, device=None" if NUMPY_2 else "")
+_DEVICE = ", *, device=None, like=None" if NUMPY_2 else ", *, like=None"
+
+
+def _filled(name: str, doc: str, required: tuple[str, ...] = ("shape",)) -> OpInfo:
+    params = tuple(Param(p, default=REQUIRED) for p in required) + _optional("dtype", "order")
+    signature = ", ".join(required) + ", dtype=None, order='C'" + _DEVICE
+    return _row(name, _call(getattr(np, name), *required), doc, params, numpy(name, signature))
+
+
+def _alike(name: str, doc: str, *, first: str = "a", extra: str = "", posonly: str = "") -> OpInfo:
+    params = (X, *((Param(extra),) if extra else ()), *_optional("dtype", "order", "shape"))
+    signature = f"{first}, {posonly}" + (f"{extra}, " if extra else "") + _LIKE
+    definition = _call(getattr(np, name), *((extra,) if extra else ()))
+    return _row(name, definition, doc, params, numpy(name, signature, **{first: "x"}), shape_rule="same")
+
+
+ROWS: tuple[OpInfo, ...] = (
+    _filled("zeros", "A tensor of zeros."),
+    _filled("ones", "A tensor of ones."),
+    _filled("empty", "A tensor whose values are not set."),
+    _filled("full", "A tensor filled with one value.", ("shape", "fill_value")),
+    _alike("zeros_like", "Zeros in the shape and type of another tensor."),
+    _alike("ones_like", "Ones in the shape and type of another tensor."),
+    _alike("empty_like", "Unset values in the shape and type of another tensor.", first="prototype", posonly="/, " if NUMPY_2 else ""),
+    _alike("full_like", "One value in the shape and type of another tensor.", extra="fill_value"),
+    _row(
+        "arange",
+        _arange,
+        "Evenly spaced values: [start,] stop[, step].",
+        (Param("args", default=()), *_optional("dtype")),
+        numpy("arange", "*args, dtype=None", args="args"),
+    ),
+    _row(
+        "linspace",
+        _call(np.linspace, "start", "stop"),
+        "Evenly spaced values over a closed or half-open interval.",
+        (Param("start"), Param("stop"), *_optional("num", "endpoint", "retstep", "dtype", "axis")),
+        numpy(
+            "linspace",
+            "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0" + (", *, device=None" if NUMPY_2 else ""),
+        ),
+        result="any",
+    ),
+    _row(
+        "eye",
+        _call(np.eye, "N"),
+        "Ones on a diagonal.",
+        (Param("N"), *_optional("M", "k", "dtype", "order")),
+        numpy("eye", "N, M=None, k=0, dtype=float, order='C'" + _DEVICE),
+    ),
+    _row(
+        "identity",
+        _call(np.identity, "n"),
+        "The square identity matrix.",
+        (Param("n"), *_optional("dtype")),
+        numpy("identity", "n, dtype=None, *, like=None"),
+    ),
+    _row(
+        "array",
+        _call(np.array, "object"),
+        "A new tensor from nested sequences, scalars or another tensor.",
+        (_OBJECT, *_optional("dtype", "copy", "order", "ndmin")),
+        numpy("array", "object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None"),
+        dtype_rule="other",
+        gradient="g",
+    ),
+    _row(
+        "asarray",
+        _call(np.asarray, "object"),
+        "The same tensor, or a new one from nested sequences and scalars.",
+        (_OBJECT, *_optional("dtype", "order")),
+        numpy("asarray", "a, dtype=None, order=None" + (", *, device=None, copy=None, like=None" if NUMPY_2 else ", *, like=None"), a="object"),
+        dtype_rule="other",
+        gradient="g",
+    ),
+    _row(
+        "one_hot",
+        _one_hot,
+        "Rows with one `on_value` each; indices outside [0, depth) give rows of `off_value`.",
+        (X, Param("depth"), Param("on_value", default=1.0), Param("off_value", default=0.0), Param("dtype", default=np.float32)),
+        own("one_hot", "x, depth, on_value=1.0, off_value=0.0, dtype=float32"),
+    ),
+)
+

@@ -1,0 +1,299 @@
+"""Softmax, normalisation, attention, losses and what else networks need beyond NumPy.
+
+All of them compute in the accumulation type of their input (float32 for 16-bit floats) and round
+once at the end; sums follow the reduction tree; integers become float64. They set no floating-point
+flags: what overflows or is undefined shows as inf or NaN in the result, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import trees
+from ._rows import X, elements, own, per_input
+from .linalg import product_type
+from .losses import ROWS as _LOSSES
+from .numerics import canonical, float_tensor, open_up, quiet, softmax_parts, spread
+from .reduce import mean_of, var_of
+from .registry import OpInfo, Param
+
+_Array = np.ndarray[Any, Any]
+
+
+@quiet
+def _softmax(x: Any, *, axis: Any = -1) -> Any:
+    array, values = open_up(x)
+    exps, totals = softmax_parts(values, trees.axes_of(axis, array))
+    return np.true_divide(exps, totals, out=exps).astype(array.dtype, copy=False)
+
+
+@quiet
+def _log_softmax(x: Any, *, axis: Any = -1) -> Any:
+    array, values = open_up(x)
+    axes = trees.axes_of(axis, array)
+    if not values.size:
+        return values.astype(array.dtype)
+    shifted = values - values.max(axis=axes, keepdims=True)
+    totals = trees.total(canonical("exp", shifted), axes)
+    logs = spread(canonical("log", totals), values.shape, axes)
+    return (shifted - logs).astype(array.dtype, copy=False)
+
+
+def _normalized_axes(x: _Array, normalized_shape: Any) -> tuple[int, ...]:
+    """The last axes that `normalized_shape` names; the last one when it is None."""
+    if normalized_shape is None:
+        lengths: tuple[int, ...] = x.shape[-1:]
+    elif hasattr(normalized_shape, "__index__"):
+        lengths = (operator.index(normalized_shape),)
+    else:
+        lengths = tuple(operator.index(n) for n in normalized_shape)
+    if not lengths or x.shape[x.ndim - len(lengths) :] != lengths:
+        raise ValueError(f"normalized_shape {normalized_shape!r} does not match the end of shape {x.shape}")
+    return tuple(range(x.ndim - len(lengths), x.ndim))
+
+
+def _affine(values: _Array, weight: Any, bias: Any, shape: Sequence[int] | None, result: np.dtype[Any]) -> Any:
+    """values * weight + bias in the accumulation type; per-channel parameters are put in `shape` first."""
+    for parameter, apply in ((weight, np.multiply), (bias, np.add)):
+        if parameter is not None:
+            p = trees.tensor(parameter)
+            result = product_type(np.empty(0, result), p)
+            wide = p.astype(trees.accumulator(p.dtype) or trees.F64, copy=False)
+            values = apply(values, wide if shape is None else wide.reshape(shape))
+    return values.astype(result, copy=False)
+
+
+def _standardize(values: _Array, axes: tuple[int, ...], eps: Any) -> _Array:
+    """(x - mean) / sqrt(var + eps), variance in two passes."""
+    mean = mean_of(values, axes)
+    variance = var_of(values, axes, trees.count(values, axes), mean)
+    scale = np.sqrt(variance + values.dtype.type(eps))
+    result = values - spread(mean, values.shape, axes)
+    return np.true_divide(result, spread(scale, values.shape, axes), out=result)
+
+
+@quiet
+def _layer_norm(x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    array, values = open_up(x)
+    return _affine(_standardize(values, _normalized_axes(array, normalized_shape), eps), weight, bias, None, array.dtype)
+
+
+@quiet
+def _rms_norm(x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Any:
+    array, values = open_up(x)
+    axes = _normalized_axes(array, normalized_shape)
+    scale = np.sqrt(mean_of(values * values, axes) + values.dtype.type(eps))
+    return _affine(np.true_divide(values, spread(scale, values.shape, axes)), weight, None, None, array.dtype)
+
+
+def _channel_shape(ndim: int) -> list[int]:
+    return [1, -1] + [1] * (ndim - 2)
+
+
+@quiet
+def _group_norm(x: Any, num_groups: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    array, values = open_up(x)
+    groups = operator.index(num_groups)
+    if array.ndim < 2 or groups < 1 or array.shape[1] % groups:
+        raise ValueError(f"group_norm: {groups} groups do not divide the channels of shape {array.shape}")
+    grouped = values.reshape(array.shape[0], groups, -1) if array.size else values.reshape(array.shape[0], groups, 0)
+    normal = _standardize(grouped, (2,), eps).reshape(array.shape) if array.size else values.copy()
+    return _affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
+
+
+@quiet
+def _batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    array, values = open_up(x)
+    if array.ndim < 2:
+        raise ValueError(f"batch_norm needs channels on axis 1, not shape {array.shape}")
+    shape = _channel_shape(array.ndim)
+    mean, variance = (trees.tensor(v).astype(values.dtype, copy=False) for v in (running_mean, running_var))
+    if mean.shape != (array.shape[1],) or variance.shape != (array.shape[1],):
+        raise ValueError(f"batch_norm: statistics of shape ({array.shape[1]},) were expected, not {mean.shape} and {variance.shape}")
+    normal = (values - mean.reshape(shape)) / np.sqrt(variance + values.dtype.type(eps)).reshape(shape)
+    return _affine(normal, weight, bias, shape, array.dtype)
+
+
+def _repeat_heads(keys: _Array, heads: int, what: str) -> _Array:
+    """Grouped-query attention: each key head serves heads / key heads query heads in a row."""
+    if keys.ndim < 3 or keys.shape[-3] == heads or keys.shape[-3] == 1:
+        return keys
+    if heads % keys.shape[-3]:
+        raise ValueError(f"attention: {heads} query heads are no multiple of {keys.shape[-3]} {what} heads")
+    return np.repeat(keys, heads // keys.shape[-3], axis=-3)
+
+
+def _masked(scores: _Array, mask: Any, causal: bool) -> _Array:
+    if causal:
+        allowed = np.tri(scores.shape[-2], scores.shape[-1], dtype=np.bool_)
+        scores = np.where(allowed, scores, scores.dtype.type(-np.inf))
+    if mask is not None:
+        m = trees.tensor(mask)
+        if m.dtype == np.bool_:
+            return np.where(m, scores, scores.dtype.type(-np.inf))
+        return scores + m.astype(scores.dtype, copy=False)
+    return scores
+
+
+@quiet
+def _attention(q: Any, k: Any, v: Any, *, mask: Any = None, causal: Any = False, scale: Any = None) -> Any:
+    """A row whose keys are all masked out is NaN, as its softmax is."""
+    queries, keys, values = (float_tensor(t) for t in (q, k, v))
+    if min(queries.ndim, keys.ndim, values.ndim) < 2 or queries.shape[-1] != keys.shape[-1] or keys.shape[-2] != values.shape[-2]:
+        raise ValueError(f"attention: shapes {queries.shape}, {keys.shape}, {values.shape} are not (.., n, d), (.., m, d), (.., m, e)")
+    result = product_type(queries, keys, values)
+    kind = trees.accumulator(result)
+    assert kind is not None
+    wide_q, wide_k, wide_v = (t.astype(kind, copy=False) for t in (queries, keys, values))
+    if queries.ndim >= 3:
+        wide_k = _repeat_heads(wide_k, queries.shape[-3], "key")
+        wide_v = _repeat_heads(wide_v, queries.shape[-3], "value")
+    factor = kind.type(1.0 / np.sqrt(queries.shape[-1]) if scale is None else scale)
+    scores = _masked(np.matmul(wide_q, np.swapaxes(wide_k, -1, -2)) * factor, mask, bool(causal))
+    exps, totals = softmax_parts(scores, (scores.ndim - 1,))
+    return np.true_divide(np.matmul(exps, wide_v), totals).astype(result, copy=False)
+
+
+def _attention_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:
+    q, k, v = shapes[:3]
+    scores = elements(q[:-1]) * k[-2]
+    return 2.0 * scores * (q[-1] + v[-1]) + 25.0 * scores
+
+
+def _embedding(x: Any, weight: Any) -> Any:
+    index, table = trees.tensor(x), trees.tensor(weight)
+    if index.dtype.kind not in "iu" or table.ndim != 2:
+        raise TypeError(f"embedding needs integer indices and a weight (entries, width), not {index.dtype} and {table.shape}")
+    return np.take(table, index, axis=0)
+
+
+@quiet
+def _interpolate(x: Any, size: Any, *, mode: Any = "nearest", align_corners: Any = False) -> Any:
+    array, values = open_up(x)
+    if array.ndim != 4 or mode not in ("nearest", "bilinear"):
+        raise ValueError(f'interpolate needs (n, c, h, w) and mode "nearest" or "bilinear", not {array.shape} and {mode!r}')
+    wanted = (size, size) if hasattr(size, "__index__") else tuple(size)
+    out = [operator.index(n) for n in wanted]
+    if len(out) != 2 or min(*out, *array.shape[2:]) < 1:
+        raise ValueError(f"interpolate: cannot turn {array.shape[2:]} into {size!r}")
+    if mode == "nearest":
+        rows, columns = (np.arange(n) * old // n for n, old in zip(out, array.shape[2:], strict=True))
+        return array[:, :, rows[:, None], columns]
+    for axis, n in zip((2, 3), out, strict=True):
+        values = _linear_resize(values, axis, n, bool(align_corners))
+    return values.astype(array.dtype, copy=False)
+
+
+def _linear_resize(values: _Array, axis: int, n: int, align_corners: bool) -> _Array:
+    old = values.shape[axis]
+    if align_corners:
+        position = np.arange(n) * ((old - 1) / (n - 1) if n > 1 else 0.0)
+    else:
+        position = np.maximum((np.arange(n) + 0.5) * (old / n) - 0.5, 0.0)
+    low = np.minimum(position.astype(np.int64), old - 1)
+    high = np.minimum(low + 1, old - 1)
+    shape = [-1 if a == axis else 1 for a in range(values.ndim)]
+    part = (position - low).astype(values.dtype).reshape(shape)
+    return np.take(values, low, axis) * (values.dtype.type(1) - part) + np.take(values, high, axis) * part
+
+
+def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, params: tuple[Param, ...], **rest: Any) -> OpInfo:
+    fields: dict[str, Any] = {"shape_rule": "same", "dtype_rule": "float", "policy": 4, "flops": per_input(8.0), "fp_name": name, **rest}
+    fields.setdefault("exact", False)
+    return OpInfo(name=name, family="nn", params=params, definition=definition, doc=doc, spellings=(own(name, signature),), **fields)
+
+
+_WEIGHT = Param("weight", "tensor", None)
+_BIAS = Param("bias", "tensor", None)
+_NORMALIZED = Param("normalized_shape", default=None)
+_AXIS = Param("axis", default=-1)
+
+_NETWORK = (
+    _row("softmax", _softmax, "exp(x) / sum(exp(x)) along an axis, without overflow.", "x, axis=-1", (X, _AXIS), fuse="reduce",
+         flops=per_input(25.0), gradient="out * (g - sum(g * out, axis))"),
+    _row("log_softmax", _log_softmax, "log(softmax(x)) along an axis, without loss of digits.", "x, axis=-1", (X, _AXIS), fuse="reduce",
+         flops=per_input(25.0), gradient="g - exp(out) * sum(g, axis)"),
+    _row(
+        "layer_norm",
+        _layer_norm,
+        "(x - mean) / sqrt(var + eps) * weight + bias over the last axes that normalized_shape names (None: the last one).",
+        "x, normalized_shape=None, weight=None, bias=None, eps=1e-5",
+        (X, _NORMALIZED, _WEIGHT, _BIAS, Param("eps", default=1e-5)),
+        fuse="reduce",
+        gradient="layer_norm_grad(g, x, weight); sum(g * normalised); sum(g)",
+    ),
+    _row(
+        "rms_norm",
+        _rms_norm,
+        "x / sqrt(mean(x * x) + eps) * weight over the last axes that normalized_shape names (None: the last one).",
+        "x, normalized_shape=None, weight=None, eps=1e-6",
+        (X, _NORMALIZED, _WEIGHT, Param("eps", default=1e-6)),
+        fuse="reduce",
+        gradient="rms_norm_grad(g, x, weight); sum(g * normalised)",
+    ),
+    _row(
+        "group_norm",
+        _group_norm,
+        "Each sample's channels normalised in groups.",
+        "x, num_groups, weight=None, bias=None, eps=1e-5",
+        (X, Param("num_groups"), _WEIGHT, _BIAS, Param("eps", default=1e-5)),
+        fuse="reduce",
+        gradient="group_norm_grad(g, x, weight); sum(g * normalised); sum(g)",
+    ),
+    _row(
+        "batch_norm",
+        _batch_norm,
+        "Channels (axis 1) normalised with given statistics, as in inference.",
+        "x, running_mean, running_var, weight=None, bias=None, eps=1e-5",
+        (X, Param("running_mean", "tensor"), Param("running_var", "tensor"), _WEIGHT, _BIAS, Param("eps", default=1e-5)),
+        gradient="g * weight / sqrt(running_var + eps); ; ; sum(g * normalised); sum(g)",
+    ),
+    _row(
+        "attention",
+        _attention,
+        "softmax(q @ k.T * scale + mask) @ v; a bool mask keeps where True; fewer key than query heads are shared in groups.",
+        "q, k, v, mask=None, causal=False, scale=None",
+        (
+            Param("q", "tensor"),
+            Param("k", "tensor"),
+            Param("v", "tensor"),
+            Param("mask", "tensor", None),
+            Param("causal", default=False),
+            Param("scale", default=None),
+        ),
+        shape_rule="other",
+        policy=5,
+        flops=_attention_flops,
+        gradient="attention_grad(g, q, k, v, mask)",
+    ),
+    _row(
+        "embedding",
+        _embedding,
+        "Rows of a weight (entries, width) by index.",
+        "x, weight",
+        (X, Param("weight", "tensor")),
+        shape_rule="other",
+        dtype_rule="other",
+        policy=0,
+        exact=True,
+        flops=per_input(0.0),
+        gradient="; scatter_add(zeros_like(weight), x, g)",
+    ),
+    _row(
+        "interpolate",
+        _interpolate,
+        "Images (n, c, h, w) in another size, by the nearest pixel or bilinearly.",
+        "x, size, mode='nearest', align_corners=False",
+        (X, Param("size"), Param("mode", default="nearest"), Param("align_corners", default=False)),
+        shape_rule="other",
+        dtype_rule="same",
+        policy=0,
+        gradient="interpolate_grad(g, x.shape)",
+    ),
+)
+
+ROWS: tuple[OpInfo, ...] = _NETWORK + _LOSSES

@@ -1,0 +1,64 @@
+"""What softmax, attention, losses and other composed ops share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import fpstatus
+from . import registry, trees
+
+_Array = np.ndarray[Any, Any]
+
+FAST: dict[str, Callable[[Any], Any]] = {}
+"""Compiled forms of canonical algorithms (same bits), by op name; filled by the code generator."""
+
+
+def canonical(name: str, x: Any) -> _Array:
+    """The canonical algorithm of the op `name` on `x`, as an array."""
+    return np.asarray((FAST.get(name) or registry.row(name).definition)(x))
+
+
+def quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run so that no floating-point event reaches NumPy's error state or an open recording."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with fpstatus.recording():
+            return function(*args, **kwargs)
+
+    return run
+
+
+def float_tensor(x: Any) -> _Array:
+    """`x` as a real floating-point array (integers become float64). Raises TypeError for other element types."""
+    array = trees.tensor(x)
+    if array.dtype.kind in "biu":
+        return array.astype(trees.F64)
+    if trees.accumulator(array.dtype) is None or array.dtype.kind == "c":
+        raise TypeError(f"a real tensor is needed, not one of {array.dtype}")
+    return array
+
+
+def open_up(x: Any) -> tuple[_Array, _Array]:
+    """(x as a real floating-point array, the same in its accumulation type)."""
+    array = float_tensor(x)
+    kind = trees.accumulator(array.dtype)
+    assert kind is not None
+    return array, array if array.dtype is kind else array.astype(kind, copy=False)
+
+
+def spread(value: _Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> _Array:
+    """A reduction's result with the reduced axes put back as length 1."""
+    return value.reshape([1 if a in axes else d for a, d in enumerate(shape)])
+
+
+def softmax_parts(values: _Array, axes: tuple[int, ...]) -> tuple[_Array, _Array]:
+    """(exp(values - max), its tree sums with kept axes); the first is a fresh array. No element: empty sums."""
+    if not values.size:
+        return values.copy(), np.zeros([1 if a in axes else d for a, d in enumerate(values.shape)], values.dtype)
+    exps = canonical("exp", values - values.max(axis=axes, keepdims=True))
+    return exps, spread(trees.total(exps, axes), values.shape, axes)

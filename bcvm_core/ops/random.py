@@ -1,0 +1,126 @@
+"""Random ops. The same key gives the same numbers, on every tier and however often a region is replayed.
+
+`key` is a non-negative int or a sequence of them and names a stream of NumPy's Philox generator. A
+`numpy.random.Generator` may be passed instead; it changes as it is used, so such a call is left to
+Python (Decline) and `host` runs it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import Decline
+from . import trees
+from ._rows import X, own, per_input
+from .numerics import float_tensor
+from .registry import OpInfo, Param
+
+_KEY = Param("key")
+
+
+def _stream(key: Any) -> np.random.Generator:
+    if isinstance(key, np.random.Generator):
+        raise Decline("a generator changes as it is used")
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+
+
+def _draw_normal(rng: np.random.Generator, shape: Any, mean: Any, std: Any, dtype: Any) -> Any:
+    return (rng.standard_normal(shape) * std + mean).astype(dtype)
+
+
+def _draw_uniform(rng: np.random.Generator, shape: Any, low: Any, high: Any, dtype: Any) -> Any:
+    return (rng.random(shape) * (high - low) + low).astype(dtype)
+
+
+def _normal(*, shape: Any, key: Any, mean: Any = 0.0, std: Any = 1.0, dtype: Any = np.float32) -> Any:
+    return _draw_normal(_stream(key), shape, mean, std, dtype)
+
+
+def _uniform(*, shape: Any, key: Any, low: Any = 0.0, high: Any = 1.0, dtype: Any = np.float32) -> Any:
+    return _draw_uniform(_stream(key), shape, low, high, dtype)
+
+
+def _check_probability(p: Any) -> float:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability must be between 0 and 1, not {p}")
+    return float(p)
+
+
+def _drop(rng: np.random.Generator, x: Any, p: float) -> Any:
+    array = float_tensor(x)
+    if p == 1.0:
+        return np.zeros_like(array)
+    wide = array.astype(trees.F32) if array.dtype in (trees.F16, trees.BF16) else array
+    kept = rng.random(array.shape) >= p
+    return np.where(kept, wide / wide.dtype.type(1.0 - p), wide.dtype.type(0)).astype(array.dtype, copy=False)
+
+
+def _dropout(x: Any, *, p: Any = 0.5, training: Any = True, key: Any = None) -> Any:
+    """`x` itself when nothing is dropped, so that an in-place write to the result reaches the caller's tensor."""
+    rate = _check_probability(p)
+    if not training or rate == 0.0:
+        return x
+    if key is None:
+        raise Decline("without a key each call draws anew")
+    return _drop(_stream(key), x, rate)
+
+
+def _host_normal(*, shape: Any, key: Any, mean: Any = 0.0, std: Any = 1.0, dtype: Any = np.float32) -> Any:
+    return _draw_normal(key, shape, mean, std, dtype)
+
+
+def _host_uniform(*, shape: Any, key: Any, low: Any = 0.0, high: Any = 1.0, dtype: Any = np.float32) -> Any:
+    return _draw_uniform(key, shape, low, high, dtype)
+
+
+def _host_dropout(x: Any, *, p: Any = 0.5, training: Any = True, key: Any = None) -> Any:
+    return _drop(np.random.default_rng() if key is None else key, x, _check_probability(p))
+
+
+# What the public functions run when the definition declines.
+HOST: dict[str, Callable[..., Any]] = {"normal": _host_normal, "uniform": _host_uniform, "dropout": _host_dropout}
+
+
+def _shape_flops(*shapes: tuple[int, ...], shape: Any = (), **_attrs: Any) -> float:
+    return 10.0 * float(np.prod(shape))
+
+
+ROWS: tuple[OpInfo, ...] = (
+    OpInfo(
+        name="normal",
+        family="random",
+        params=(Param("shape"), _KEY, Param("mean", default=0.0), Param("std", default=1.0), Param("dtype", default=np.float32)),
+        definition=_normal,
+        doc="Normally distributed numbers from the stream that `key` names.",
+        spellings=(own("normal", "shape, key, mean=0.0, std=1.0, dtype=float32"),),
+        shape_rule="create",
+        dtype_rule="attr",
+        flops=_shape_flops,
+    ),
+    OpInfo(
+        name="uniform",
+        family="random",
+        params=(Param("shape"), _KEY, Param("low", default=0.0), Param("high", default=1.0), Param("dtype", default=np.float32)),
+        definition=_uniform,
+        doc="Numbers uniform in [low, high) from the stream that `key` names.",
+        spellings=(own("uniform", "shape, key, low=0.0, high=1.0, dtype=float32"),),
+        shape_rule="create",
+        dtype_rule="attr",
+        flops=_shape_flops,
+    ),
+    OpInfo(
+        name="dropout",
+        family="random",
+        params=(X, Param("p", default=0.5), Param("training", default=True), Param("key", default=None)),
+        definition=_dropout,
+        doc="Elements set to 0 with probability p, the others divided by 1 - p; the tensor itself when not training or p is 0.",
+        spellings=(own("dropout", "x, p=0.5, training=True, key=None"),),
+        shape_rule="same",
+        dtype_rule="same",
+        flops=per_input(2.0),
+        gradient="g * mask / (1 - p)",
+    ),
+)

@@ -1,0 +1,406 @@
+"""The reduction family.
+
+Floating-point sums, products and what is made of them (mean, var, std, norm, logsumexp) follow the
+one tree of `trees.py`. Integer reductions, minima, maxima, counts, truth and scans are NumPy's own.
+An input for which NumPy issues a Python-level warning raises Decline, so that Python issues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import Decline
+from . import trees
+from ._rows import AXIS, DTYPE, KEEPDIMS, X, method, numpy, own, per_input
+from .numerics import canonical, open_up, quiet, spread
+from .registry import OpInfo, Param, Spelling
+
+_Array = np.ndarray[Any, Any]
+_UNSET = np._NoValue  # type: ignore[attr-defined]  # NumPy's own mark for "not passed"
+
+INITIAL = Param("initial", default=_UNSET)
+WHERE = Param("where", "tensor", _UNSET)
+DDOF = Param("ddof", default=0)
+
+
+def _types(dtype: np.dtype[Any], wanted: Any) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
+    """(accumulation type, result type) when the tree reduces numbers of `dtype` with `dtype=wanted`, else None."""
+    result = dtype if wanted is None else np.dtype(wanted)
+    accumulator = trees.accumulator(result)
+    if accumulator is None or (wanted is not None and dtype.kind in "OSU"):
+        return None
+    if dtype.kind == "c" and result.kind != "c":
+        raise Decline("NumPy warns that imaginary parts are dropped")
+    return accumulator, result
+
+
+def _cast(x: _Array, accumulator: np.dtype[Any], result: np.dtype[Any]) -> _Array:
+    """The elements as NumPy would see them (rounded to the result's type), in the accumulation type."""
+    if x.dtype is not result:
+        x = x.astype(result, copy=False)
+    return x if result is accumulator else x.astype(accumulator, copy=False)
+
+
+def finish(value: _Array, x: _Array, axes: tuple[int, ...], result: np.dtype[Any], keepdims: Any) -> Any:
+    """A reduction's result as NumPy returns it: rounded once, kept dimensions in place, a scalar when 0-d."""
+    if value.dtype is not result:
+        value = value.astype(result)
+    if keepdims:
+        return value.reshape([1 if a in axes else d for a, d in enumerate(x.shape)])
+    return value if value.ndim else value[()]
+
+
+def _by_tree(tree: Callable[..., _Array], own_way: Callable[..., Any], x: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+    array = trees.tensor(x)
+    types = _types(array.dtype, dtype)
+    if types is None or array.ndim == 0:
+        return own_way(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    axes = trees.axes_of(axis, array)
+    return finish(tree(_cast(array, *types), axes), array, axes, types[1], keepdims)
+
+
+def _sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+    return _by_tree(trees.total, np.sum, x, axis, dtype, keepdims)
+
+
+def _prod(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+    return _by_tree(trees.product, np.prod, x, axis, dtype, keepdims)
+
+
+def _nansum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+    array = trees.tensor(x)
+    if trees.accumulator(array.dtype) is None or array.ndim == 0:
+        return np.nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    return _sum(np.where(np.isnan(array), array.dtype.type(0), array), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def _float_result(array: _Array, dtype: Any) -> Any:
+    """The `dtype` that means use: float64 for integers and truth values unless one is given."""
+    return trees.F64 if dtype is None and array.dtype.kind in "biu" else dtype
+
+
+def mean_of(x: _Array, axes: tuple[int, ...]) -> _Array:
+    """Tree sum divided by the count, in the accumulation type that `x` already has."""
+    result = trees.total(x, axes)
+    np.true_divide(result, x.dtype.type(trees.count(x, axes)), out=result)
+    return result
+
+
+def var_of(x: _Array, axes: tuple[int, ...], divisor: float, mean: _Array | None = None) -> _Array:
+    """Two-pass variance in the accumulation type that `x` already has; real for complex numbers."""
+    deviation = x - spread(mean_of(x, axes) if mean is None else mean, x.shape, axes)
+    if x.dtype.kind == "c":
+        squares = deviation.real * deviation.real + deviation.imag * deviation.imag
+    else:
+        squares = np.multiply(deviation, deviation, out=deviation)
+    result = trees.total(squares, axes)
+    np.true_divide(result, result.dtype.type(divisor), out=result)
+    return result
+
+
+def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+    array = trees.tensor(x)
+    types = _types(array.dtype, _float_result(array, dtype))
+    if types is None or array.ndim == 0:
+        return np.mean(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    axes = trees.axes_of(axis, array)
+    if trees.count(array, axes) == 0:
+        raise Decline("NumPy warns about the mean of an empty slice")
+    return finish(mean_of(_cast(array, *types), axes), array, axes, types[1], keepdims)
+
+
+def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+    array = trees.tensor(x)
+    types = _types(array.dtype, _float_result(array, dtype))
+    axes = trees.axes_of(axis, array) if array.ndim else ()
+    n = trees.count(array, axes)
+    if n == 0 or n - ddof <= 0:
+        raise Decline("NumPy warns about degrees of freedom")
+    if types is None or array.ndim == 0:
+        return np.var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+    result = np.empty(0, types[1]).real.dtype
+    return finish(var_of(_cast(array, *types), axes, n - ddof), array, axes, result, keepdims)
+
+
+def _std(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+    variance = _var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+    return np.sqrt(variance)
+
+
+@quiet
+def _logsumexp(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+    array, values = open_up(x)
+    axes = trees.axes_of(axis, array)
+    largest = values.max(axis=axes, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, largest.dtype.type(0))
+    total = trees.total(canonical("exp", values - shift), axes)
+    return finish(canonical("log", total) + shift.reshape(total.shape), array, axes, array.dtype, keepdims)
+
+
+def _norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:  # noqa: A002
+    array = trees.tensor(x)
+    if array.dtype not in (trees.F16, trees.F32, trees.F64, trees.C64, trees.C128):
+        array = array.astype(float)
+    axes = trees.axes_of(axis, array) if array.ndim else ()
+    real = np.empty(0, array.dtype).real.dtype
+    flat = axis is None and (ord is None or (ord == 2 and array.ndim == 1) or (ord in ("f", "fro") and array.ndim == 2))
+    one = ord in (None, 2) and len(axes) == 1 and array.ndim > 0
+    two = ord in (None, "f", "fro") and len(axes) == 2
+    if array.ndim == 0 or not (flat or one or two):
+        if len(axes) == 1 and ord == 1 and (axis is not None or array.ndim == 1):
+            return _sum(np.absolute(array), axis=axes, keepdims=keepdims)
+        if len(axes) == 1 and isinstance(ord, float) and abs(ord) == np.inf and (axis is not None or array.ndim == 1):
+            return (np.max if ord > 0 else np.min)(np.absolute(array), axis=axes, keepdims=keepdims)
+        raise Decline("a norm that NumPy computes in its own way")
+    types = _types(array.dtype, None)
+    assert types is not None
+    values = _cast(array, *types)
+    squares = values.real * values.real + values.imag * values.imag if values.dtype.kind == "c" else values * values
+    return finish(np.sqrt(trees.total(squares, axes)), array, axes, real, keepdims)
+
+
+def _passed(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not _UNSET}
+
+
+def _max(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = _UNSET, where: Any = _UNSET) -> Any:
+    return np.max(x, axis=axis, keepdims=keepdims, **_passed(initial=initial, where=where))
+
+
+def _min(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = _UNSET, where: Any = _UNSET) -> Any:
+    return np.min(x, axis=axis, keepdims=keepdims, **_passed(initial=initial, where=where))
+
+
+def _any(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = _UNSET) -> Any:
+    return np.any(x, axis=axis, keepdims=keepdims, **_passed(where=where))
+
+
+def _all(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = _UNSET) -> Any:
+    return np.all(x, axis=axis, keepdims=keepdims, **_passed(where=where))
+
+
+def _argmax(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+    return np.argmax(x, axis=axis, keepdims=keepdims)
+
+
+def _argmin(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+    return np.argmin(x, axis=axis, keepdims=keepdims)
+
+
+def _ptp(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+    return np.ptp(x, axis=axis, keepdims=keepdims)
+
+
+def _count_nonzero(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+    return np.count_nonzero(x, axis=axis, keepdims=keepdims)
+
+
+def _cumsum(x: Any, *, axis: Any = None, dtype: Any = None) -> Any:
+    return np.cumsum(x, axis=axis, dtype=dtype)
+
+
+def _cumprod(x: Any, *, axis: Any = None, dtype: Any = None) -> Any:
+    return np.cumprod(x, axis=axis, dtype=dtype)
+
+
+_NUMPY_TAIL = "keepdims=False, initial=0, where=True"
+_STAT_TAIL = "keepdims=False, *, where=True, mean=0, correction=0"
+
+
+def _spell(name: str, parameters: str, *aliases: str) -> tuple[Spelling, ...]:
+    functions = tuple(numpy(alias, f"a, {parameters}", a="x") for alias in (name, *aliases))
+    return functions + method(name, parameters)
+
+
+def _row(name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any) -> OpInfo:
+    cost = rest.pop("cost", 1.0)
+    fields: dict[str, Any] = {"shape_rule": "reduce", "fuse": "reduce", "policy": 4, "fp_name": "reduce", **rest}
+    return OpInfo(
+        name=name, family="reduce", params=(X, *params), definition=definition, doc=doc, spellings=spellings, flops=per_input(cost), **fields
+    )
+
+
+ROWS: tuple[OpInfo, ...] = (
+    _row(
+        "sum",
+        _sum,
+        "Sum over axes; floats by the fixed tree.",
+        (AXIS, DTYPE, KEEPDIMS),
+        _spell("sum", f"axis=None, dtype=None, out=None, {_NUMPY_TAIL}"),
+        dtype_rule="other",
+        gradient="broadcast(g)",
+        exact=False,
+    ),
+    _row(
+        "prod",
+        _prod,
+        "Product over axes; floats by the fixed tree.",
+        (AXIS, DTYPE, KEEPDIMS),
+        _spell("prod", f"axis=None, dtype=None, out=None, {_NUMPY_TAIL}"),
+        dtype_rule="other",
+        gradient="broadcast(g * out) / x",
+        exact=False,
+    ),
+    _row(
+        "nansum",
+        _nansum,
+        "Sum over axes with NaN counted as zero.",
+        (AXIS, DTYPE, KEEPDIMS),
+        (numpy("nansum", f"a, axis=None, dtype=None, out=None, {_NUMPY_TAIL}", a="x"),),
+        dtype_rule="other",
+        gradient="where(isnan(x), 0, broadcast(g))",
+        exact=False,
+    ),
+    _row(
+        "mean",
+        _mean,
+        "Arithmetic mean: the tree's sum divided by the count.",
+        (AXIS, DTYPE, KEEPDIMS),
+        _spell("mean", "axis=None, dtype=None, out=None, keepdims=False, *, where=True"),
+        dtype_rule="float",
+        gradient="broadcast(g) / n",
+        exact=False,
+    ),
+    _row(
+        "var",
+        _var,
+        "Variance in two passes: mean, then the mean of squared deviations.",
+        (AXIS, DTYPE, DDOF, KEEPDIMS),
+        _spell("var", f"axis=None, dtype=None, out=None, ddof=0, {_STAT_TAIL}"),
+        dtype_rule="float",
+        gradient="broadcast(g) * 2 * (x - mean(x)) / (n - ddof)",
+        exact=False,
+        cost=4.0,
+    ),
+    _row(
+        "std",
+        _std,
+        "Standard deviation: the square root of `var`.",
+        (AXIS, DTYPE, DDOF, KEEPDIMS),
+        _spell("std", f"axis=None, dtype=None, out=None, ddof=0, {_STAT_TAIL}"),
+        dtype_rule="float",
+        gradient="broadcast(g / out) * (x - mean(x)) / (n - ddof)",
+        exact=False,
+        cost=4.0,
+    ),
+    _row(
+        "norm",
+        _norm,
+        "Vector and Frobenius norms of numpy.linalg; matrix norms that need singular values are left to NumPy.",
+        (Param("ord", default=None), AXIS, KEEPDIMS),
+        (numpy("linalg.norm", "x, ord=None, axis=None, keepdims=False"),),
+        dtype_rule="float",
+        gradient="broadcast(g / out) * x",
+        exact=False,
+        cost=2.0,
+    ),
+    _row(
+        "logsumexp",
+        _logsumexp,
+        "log(sum(exp(x))) over axes without overflow.",
+        (AXIS, KEEPDIMS),
+        (own("logsumexp", "x, axis=None, keepdims=False"),),
+        dtype_rule="float",
+        gradient="broadcast(g) * exp(x - broadcast(out))",
+        exact=False,
+        cost=22.0,
+        fp_name="logsumexp",
+    ),
+    _row(
+        "max",
+        _max,
+        "Largest element over axes; NaN wins.",
+        (AXIS, KEEPDIMS, INITIAL, WHERE),
+        _spell("max", "axis=None, out=None, keepdims=False, initial=0, where=True", "amax"),
+        dtype_rule="same",
+        gradient="broadcast(g) * (x == broadcast(out)) / count",
+    ),
+    _row(
+        "min",
+        _min,
+        "Smallest element over axes; NaN wins.",
+        (AXIS, KEEPDIMS, INITIAL, WHERE),
+        _spell("min", "axis=None, out=None, keepdims=False, initial=0, where=True", "amin"),
+        dtype_rule="same",
+        gradient="broadcast(g) * (x == broadcast(out)) / count",
+    ),
+    _row(
+        "ptp",
+        _ptp,
+        "Largest minus smallest element over axes.",
+        (AXIS, KEEPDIMS),
+        _spell("ptp", "axis=None, out=None, keepdims=False"),
+        dtype_rule="same",
+        cost=2.0,
+    ),
+    _row(
+        "any",
+        _any,
+        "True where any element over axes is.",
+        (AXIS, KEEPDIMS, WHERE),
+        _spell("any", "axis=None, out=None, keepdims=False, *, where=True"),
+        dtype_rule="bool",
+    ),
+    _row(
+        "all",
+        _all,
+        "True where all elements over axes are.",
+        (AXIS, KEEPDIMS, WHERE),
+        _spell("all", "axis=None, out=None, keepdims=False, *, where=True"),
+        dtype_rule="bool",
+    ),
+    _row(
+        "argmax",
+        _argmax,
+        "Index of the first largest element, in logical order; NaN counts as largest.",
+        (AXIS, KEEPDIMS),
+        _spell("argmax", "axis=None, out=None, *, keepdims=False"),
+        dtype_rule="index",
+        fuse="none",
+    ),
+    _row(
+        "argmin",
+        _argmin,
+        "Index of the first smallest element, in logical order; NaN counts as smallest.",
+        (AXIS, KEEPDIMS),
+        _spell("argmin", "axis=None, out=None, *, keepdims=False"),
+        dtype_rule="index",
+        fuse="none",
+    ),
+    _row(
+        "count_nonzero",
+        _count_nonzero,
+        "How many elements are not zero; a Python int over all axes, as NumPy's.",
+        (AXIS, KEEPDIMS),
+        (numpy("count_nonzero", "a, axis=None, *, keepdims=False", a="x"),),
+        dtype_rule="index",
+        fuse="none",
+        result="any",
+    ),
+    _row(
+        "cumsum",
+        _cumsum,
+        "Running sums along an axis, or over the flattened tensor, in order.",
+        (AXIS, DTYPE),
+        _spell("cumsum", "axis=None, dtype=None, out=None"),
+        shape_rule="other",
+        dtype_rule="other",
+        fuse="none",
+        gradient="flip(cumsum(flip(g)))",
+        fp_name="accumulate",
+    ),
+    _row(
+        "cumprod",
+        _cumprod,
+        "Running products along an axis, or over the flattened tensor, in order.",
+        (AXIS, DTYPE),
+        _spell("cumprod", "axis=None, dtype=None, out=None"),
+        shape_rule="other",
+        dtype_rule="other",
+        fuse="none",
+        fp_name="accumulate",
+    ),
+)
