@@ -1,0 +1,203 @@
+"""How MindSpore tensors take part in CALL_OP: unwrap without copies, promote as MindSpore does, run the kernel, wrap.
+
+A call that MindSpore must see itself raises Decline: while gradients are recorded, under a
+dispatch mode, with arrays mixed in, with element types MindSpore refuses or BCVM has no rule for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore.common.api import _pynative_executor
+
+from .. import dtypes, fpstatus
+from ..devices import base
+from ..errors import Decline
+from ..isa.signature import OperandClass
+from ..ops.registry import OpInfo
+from . import handlers, memory, promotion
+from .promotion import Rule
+
+try:
+    from mindspore.utils.ms_dispatch import _DispatchGuardStack
+
+    _dispatching: Callable[[], bool] = _DispatchGuardStack.has_dispatch_guard
+except ImportError:  # another release
+
+    def _dispatching() -> bool:
+        return False
+
+
+_recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
+_PROMOTED = ("promote", "float")
+_BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
+_FLOAT32 = np.dtype(np.float32)
+_BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
+
+
+class Adapter:
+    """The `TensorAdapter` of MindSpore tensors and Parameters."""
+
+    def classify(self, value: Any) -> OperandClass:
+        """Element type and layout; raises Decline for types that BCVM does not know."""
+        name = memory.NAMES.get(value.dtype)
+        if name is None:
+            raise Decline(f"MindSpore tensors of type {value.dtype} are left to MindSpore")
+        return base.operand_class(name, "contiguous" if value.is_contiguous() else "strided")
+
+    def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """Run one op with at least one MindSpore tensor among its operands; new tensors come out.
+
+        Raises Decline when MindSpore must do it, also where the kernel raises: the error is then MindSpore's own.
+        """
+        if _recording() or _dispatching():
+            raise Decline("MindSpore records this call")
+        given = dict(attrs)
+        dialect = given.pop("dialect", "tensor")
+        handler = handlers.HANDLERS.get(op.name)
+        try:
+            with fpstatus.recording():  # MindSpore reports no floating-point events
+                if handler is not None:
+                    return handler(kernel_call, operands, given, dialect)
+                return _by_rule(op, kernel_call, operands, given)
+        except Decline:
+            raise
+        except Exception as error:
+            raise Decline(f"left to MindSpore after {type(error).__name__}: {error}") from error
+
+
+def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    rule = promotion.rule_of(op.name, op.shape_rule, op.dtype_rule)
+    if rule is None or op.result == "python":
+        raise Decline(f"MindSpore's rules for {op.name} are not known")
+    if attrs.get("dtype") is not None:
+        raise Decline("a dtype of one's own choice is left to MindSpore")
+    attrs.pop("dtype", None)
+    if op.shape_rule == "reduce" and attrs.get("axis") == ():
+        attrs["axis"] = None  # MindSpore's way to say all axes
+    call = Operands(op, operands, attrs)
+    target = call.meet(rule, _BOTH_BRANCHES.get(op.name, 0))
+    result = kernel_call(*call.operands(), **call.attrs)
+    return handlers.wrap(result, _result_type(rule, target))
+
+
+def _result_type(rule: Rule, target: str | None) -> np.dtype | None:
+    name = {"operands": target, "keep": None}.get(rule.result, rule.result)
+    return None if name is None else dtypes.BY_NAME[name].numpy
+
+
+class Operands:
+    """The operands of one call as arrays, in the order of the op, sequences flattened for the while."""
+
+    def __init__(self, op: OpInfo, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
+        """Raises Decline when something other than tensors and Python numbers is among them."""
+        self.values: list[Any] = []
+        self.names: list[str | None] = []  # element type of a tensor, None for a scalar
+        self.attrs = attrs
+        self._sizes: list[tuple[type, int] | None] = []
+        self._optional: list[str] = []
+        for value in operands:
+            if type(value) in (list, tuple):
+                self._sizes.append((type(value), len(value)))
+                for item in value:
+                    self._add(item, first=False)
+            else:
+                self._sizes.append(None)
+                self._add(value, first=not self.values)
+        roles = {p.name: p.role for p in op.params}
+        for name, value in list(attrs.items()):
+            if value is not None and roles.get(name, "attr") != "attr":
+                self._optional.append(name)
+                self._add(value, first=False)
+            elif isinstance(value, ms.Tensor | np.ndarray):
+                raise Decline("a tensor where the op takes a value")
+
+    def _add(self, value: Any, first: bool) -> None:
+        if isinstance(value, ms.Tensor):
+            array = memory.view(value)
+            self.values.append(array)
+            self.names.append(memory.NAMES[value.dtype])
+            return
+        if isinstance(value, np.generic) and not first:
+            value = value.item()
+        if type(value) not in (bool, int, float):
+            raise Decline(f"a {type(value).__name__} beside a MindSpore tensor is left to MindSpore")
+        self.values.append(value)
+        self.names.append(None)
+
+    def meet(self, rule: Rule, first: int) -> str | None:
+        """Convert the operands from number `first` on as the rule says; the type they meet in. Raises Decline where MindSpore refuses."""
+        names = self.names[first:]
+        if not rule.complex and any(n is not None and promotion.is_complex(n) for n in self.names):
+            raise Decline("complex numbers are left to MindSpore")
+        if rule.operands == "any":
+            if None in self.names:
+                raise Decline("a Python number in place of a tensor is left to MindSpore")
+            return names[0]
+        target = _common(names) if rule.operands.startswith("equal") else _meet(names, self.values[first:])
+        if target is None or (rule.operands == "equal_float" and not promotion.is_float(target)):
+            raise Decline("MindSpore does not combine these element types")
+        if rule.operands == "float":
+            target = promotion.as_float(target)
+        self._convert(dtypes.BY_NAME[target].numpy, first)
+        return target
+
+    def _convert(self, target: np.dtype, first: int) -> None:
+        compute = _FLOAT32 if target == _BFLOAT16 else target  # wider and rounded once per op
+        for i in range(first, len(self.values)):
+            value = self.values[i]
+            if isinstance(value, np.ndarray):
+                if value.dtype != target:
+                    value = value.astype(target)
+                self.values[i] = value if value.dtype == compute else value.astype(compute)
+            else:
+                self.values[i] = scalar(value, compute)
+
+    def operands(self) -> list[Any]:
+        """The operands in the op's own form; optional tensors are put back into `attrs`."""
+        values = iter(self.values)
+        out: list[Any] = []
+        for size in self._sizes:
+            out.append(next(values) if size is None else size[0]([next(values) for _ in range(size[1])]))
+        for name in self._optional:
+            self.attrs[name] = next(values)
+        return out
+
+
+def scalar(value: bool | int | float, dtype: np.dtype) -> Any:
+    """A Python number as MindSpore sees it: a float is a float32 number; integers wrap around. Raises Decline beyond int64."""
+    if type(value) is float:
+        return np.float32(value).astype(dtype)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise Decline("an integer beyond 64 bits")
+    return np.array(value, np.int64 if type(value) is int else np.bool_).astype(dtype)[()]
+
+
+def _common(names: Sequence[str | None]) -> str | None:
+    return names[0] if names and all(n == names[0] for n in names) else None
+
+
+def _meet(names: Sequence[str | None], values: Sequence[Any]) -> str | None:
+    """The type in which tensors and Python numbers meet."""
+    target: str | None = None
+    for name in names:
+        if name is not None:
+            target = name if target is None else promotion.promote(target, name)
+            if target is None:
+                return None
+    for name, value in zip(names, values, strict=True):
+        if name is None and target is not None:
+            target = promotion.with_scalar(target, type(value))
+    return target
+
+
+ADAPTER = Adapter()
+
+
+def register() -> None:
+    """Let BCVM take MindSpore's tensors."""
+    base.adapters[ms.Tensor] = ADAPTER
+    base.adapters[ms.Parameter] = ADAPTER
