@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .registry import Param, Spelling
+
+UNSET = np._NoValue  # type: ignore[attr-defined]  # NumPy's own mark for "not passed"
 
 NUMPY_2 = int(np.__version__.split(".")[0]) >= 2
 
@@ -62,6 +64,27 @@ def moves_only(*_shapes: tuple[int, ...], **_attrs: Any) -> float:
     return 0.0
 
 
-def given(attrs: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Those of `names` whose value is not None."""
-    return {name: attrs[name] for name in names if attrs[name] is not None}
+def numpy_call(function: Callable[..., Any], *required: str) -> Callable[..., Any]:
+    """A definition that passes `required` attributes by position and the others that were given by keyword."""
+
+    def definition(*operands: Any, **attrs: Any) -> Any:
+        positional = [attrs.pop(name) for name in required if name in attrs]
+        return function(*operands, *positional, **{name: value for name, value in attrs.items() if value is not UNSET})
+
+    definition.__name__ = definition.__qualname__ = function.__name__
+    return definition
+
+
+def optional(*names: str) -> tuple[Param, ...]:
+    """Attributes that keep NumPy's default unless they are passed."""
+    return tuple(Param(name, default=UNSET) for name in names)
+
+
+def own_method(name: str) -> Callable[..., Any]:
+    """A definition that calls the first operand's own method."""
+
+    def definition(x: Any, /, **attrs: Any) -> Any:
+        return getattr(x, name)(**attrs)
+
+    definition.__name__ = definition.__qualname__ = name
+    return definition

@@ -26,6 +26,11 @@ _Array = np.ndarray[Any, Any]
 _CHUNK_BYTES = 8 << 20  # im2col for as many images at once as stay near the caches
 
 
+def _chunk(image_bytes: int) -> int:
+    """How many images go through im2col at once: by shape alone, since the product's blocks may follow its size."""
+    return max(1, _CHUNK_BYTES // max(1, image_bytes))
+
+
 def _conv_nchw(x: _Array, w: _Array, groups: int, stride: Pair, dilation: Pair, out: Pair) -> _Array:
     n, channels = x.shape[:2]
     o, per_group, *kernel_list = w.shape
@@ -43,7 +48,7 @@ def _conv_nchw(x: _Array, w: _Array, groups: int, stride: Pair, dilation: Pair, 
         np.matmul(matrix, np.ascontiguousarray(x).reshape(n, groups, depth, out[0] * out[1]), out=flat)
         return result
     view = windows(x, 2, kernel, stride, dilation, out).transpose(0, 1, 4, 5, 2, 3)  # n, c, kh, kw, rows, columns
-    chunk = max(1, _CHUNK_BYTES // max(1, channels * kernel[0] * kernel[1] * out[0] * out[1] * x.itemsize))
+    chunk = _chunk(channels * kernel[0] * kernel[1] * out[0] * out[1] * x.itemsize)
     for first in range(0, n, chunk):
         part = view[first : first + chunk]
         columns = np.ascontiguousarray(part).reshape(len(part), groups, depth, out[0] * out[1])
@@ -59,18 +64,26 @@ def _conv_nhwc(x: _Array, w: _Array, groups: int, stride: Pair, dilation: Pair, 
     kind = np.result_type(x, w)
     if groups > 1:
         parts = [
-            _conv_nhwc(x[..., g * per_group : (g + 1) * per_group], w[g * (o // groups) : (g + 1) * (o // groups)], 1, stride, dilation, out)
+            _conv_nhwc(
+                x[..., g * per_group : (g + 1) * per_group], w[g * (o // groups) : (g + 1) * (o // groups)], 1, stride, dilation, out
+            )
             for g in range(groups)
         ]
-        return np.concatenate(parts, axis=3)
+        joined: _Array = np.concatenate(parts, axis=3)
+        return joined
     if depth == 0 or channels == 0:
         return np.zeros((n, *out, o), kind)
     matrix = np.ascontiguousarray(w.transpose(2, 3, 1, 0)).reshape(depth, o)
     if kernel == (1, 1) and stride == (1, 1):
-        columns = np.ascontiguousarray(x).reshape(-1, depth)
-    else:
-        columns = np.ascontiguousarray(windows(x, 1, kernel, stride, dilation, out).transpose(0, 1, 2, 4, 5, 3)).reshape(-1, depth)
-    return np.matmul(columns, matrix).reshape(n, *out, o)
+        return np.matmul(np.ascontiguousarray(x).reshape(-1, depth), matrix).reshape(n, *out, o)
+    result = np.empty((n, *out, o), kind)
+    view = windows(x, 1, kernel, stride, dilation, out).transpose(0, 1, 2, 4, 5, 3)  # n, rows, columns, kh, kw, c
+    chunk = _chunk(depth * out[0] * out[1] * x.itemsize)
+    for first in range(0, n, chunk):
+        part = view[first : first + chunk]
+        columns = np.ascontiguousarray(part).reshape(-1, depth)
+        np.matmul(columns, matrix, out=result[first : first + chunk].reshape(-1, o))
+    return result
 
 
 def _depthwise(x: _Array, w: _Array, layout: str, stride: Pair, dilation: Pair, out: Pair) -> _Array:
@@ -153,7 +166,9 @@ def _conv1d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: 
     return result[:, :, 0]
 
 
-def _conv_flops(*shapes: tuple[int, ...], stride: Any = 1, padding: Any = 0, dilation: Any = 1, layout: Any = "NCHW", **_attrs: Any) -> float:
+def _conv_flops(
+    *shapes: tuple[int, ...], stride: Any = 1, padding: Any = 0, dilation: Any = 1, layout: Any = "NCHW", **_attrs: Any
+) -> float:
     x, w = shapes[0], shapes[1]
     if len(x) == 3:
         x, w, layout = (*x[:2], 1, x[2]), (*w[:2], 1, w[2]), "NCHW"

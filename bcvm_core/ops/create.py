@@ -8,25 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import trees
-from ._rows import NUMPY_2, X, moves_only, numpy, own
+from ._rows import NUMPY_2, X, moves_only, numpy, numpy_call, optional, own
 from .registry import REQUIRED, OpInfo, Param, Spelling
-
-_UNSET = np._NoValue  # type: ignore[attr-defined]  # NumPy's own mark for "not passed"
-
-
-def _optional(*names: str) -> tuple[Param, ...]:
-    return tuple(Param(name, default=_UNSET) for name in names)
-
-
-def _call(function: Callable[..., Any], *required: str) -> Callable[..., Any]:
-    """A definition that calls NumPy's constructor with `required` by position and what else was passed by keyword."""
-
-    def definition(*operands: Any, **attrs: Any) -> Any:
-        positional = [attrs.pop(name) for name in required if name in attrs]
-        return function(*operands, *positional, **{name: value for name, value in attrs.items() if value is not _UNSET})
-
-    definition.__name__ = definition.__qualname__ = function.__name__
-    return definition
 
 
 def _arange(*, args: Any = (), **attrs: Any) -> Any:
@@ -54,15 +37,15 @@ _DEVICE = ", *, device=None, like=None" if NUMPY_2 else ", *, like=None"
 
 
 def _filled(name: str, doc: str, required: tuple[str, ...] = ("shape",)) -> OpInfo:
-    params = tuple(Param(p, default=REQUIRED) for p in required) + _optional("dtype", "order")
+    params = tuple(Param(p, default=REQUIRED) for p in required) + optional("dtype", "order")
     signature = ", ".join(required) + ", dtype=None, order='C'" + _DEVICE
-    return _row(name, _call(getattr(np, name), *required), doc, params, numpy(name, signature))
+    return _row(name, numpy_call(getattr(np, name), *required), doc, params, numpy(name, signature))
 
 
 def _alike(name: str, doc: str, *, first: str = "a", extra: str = "", posonly: str = "") -> OpInfo:
-    params = (X, *((Param(extra),) if extra else ()), *_optional("dtype", "order", "shape"))
+    params = (X, *((Param(extra),) if extra else ()), *optional("dtype", "order", "shape"))
     signature = f"{first}, {posonly}" + (f"{extra}, " if extra else "") + _LIKE
-    definition = _call(getattr(np, name), *((extra,) if extra else ()))
+    definition = numpy_call(getattr(np, name), *((extra,) if extra else ()))
     return _row(name, definition, doc, params, numpy(name, signature, **{first: "x"}), shape_rule="same")
 
 
@@ -79,14 +62,14 @@ ROWS: tuple[OpInfo, ...] = (
         "arange",
         _arange,
         "Evenly spaced values: [start,] stop[, step].",
-        (Param("args", default=()), *_optional("dtype")),
+        (Param("args", default=()), *optional("dtype")),
         numpy("arange", "*args, dtype=None", args="args"),
     ),
     _row(
         "linspace",
-        _call(np.linspace, "start", "stop"),
+        numpy_call(np.linspace, "start", "stop"),
         "Evenly spaced values over a closed or half-open interval.",
-        (Param("start"), Param("stop"), *_optional("num", "endpoint", "retstep", "dtype", "axis")),
+        (Param("start"), Param("stop"), *optional("num", "endpoint", "retstep", "dtype", "axis")),
         numpy(
             "linspace",
             "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0" + (", *, device=None" if NUMPY_2 else ""),
@@ -95,33 +78,35 @@ ROWS: tuple[OpInfo, ...] = (
     ),
     _row(
         "eye",
-        _call(np.eye, "N"),
+        numpy_call(np.eye, "N"),
         "Ones on a diagonal.",
-        (Param("N"), *_optional("M", "k", "dtype", "order")),
+        (Param("N"), *optional("M", "k", "dtype", "order")),
         numpy("eye", "N, M=None, k=0, dtype=float, order='C'" + _DEVICE),
     ),
     _row(
         "identity",
-        _call(np.identity, "n"),
+        numpy_call(np.identity, "n"),
         "The square identity matrix.",
-        (Param("n"), *_optional("dtype")),
+        (Param("n"), *optional("dtype")),
         numpy("identity", "n, dtype=None, *, like=None"),
     ),
     _row(
         "array",
-        _call(np.array, "object"),
+        numpy_call(np.array, "object"),
         "A new tensor from nested sequences, scalars or another tensor.",
-        (_OBJECT, *_optional("dtype", "copy", "order", "ndmin")),
+        (_OBJECT, *optional("dtype", "copy", "order", "ndmin")),
         numpy("array", "object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None"),
         dtype_rule="other",
         gradient="g",
     ),
     _row(
         "asarray",
-        _call(np.asarray, "object"),
+        numpy_call(np.asarray, "object"),
         "The same tensor, or a new one from nested sequences and scalars.",
-        (_OBJECT, *_optional("dtype", "order")),
-        numpy("asarray", "a, dtype=None, order=None" + (", *, device=None, copy=None, like=None" if NUMPY_2 else ", *, like=None"), a="object"),
+        (_OBJECT, *optional("dtype", "order")),
+        numpy(
+            "asarray", "a, dtype=None, order=None" + (", *, device=None, copy=None, like=None" if NUMPY_2 else ", *, like=None"), a="object"
+        ),
         dtype_rule="other",
         gradient="g",
     ),
@@ -133,4 +118,3 @@ ROWS: tuple[OpInfo, ...] = (
         own("one_hot", "x, depth, on_value=1.0, off_value=0.0, dtype=float32"),
     ),
 )
-

@@ -107,7 +107,7 @@ def _row(name: str, definition: Callable[..., Any], doc: str, spellings: tuple[S
 
 
 def _attribute(name: str, doc: str, result: str = "python", *more: Spelling) -> OpInfo:
-    extra = {"shape_rule": "view", "fuse": "view"} if result == "tensor" else {"shape_rule": "other"}
+    extra: dict[str, Any] = {"shape_rule": "view", "fuse": "view"} if result == "tensor" else {"shape_rule": "other"}
     return OpInfo(
         name=name if name != "T" else "transposed",
         family="shape",

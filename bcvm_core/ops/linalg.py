@@ -21,7 +21,10 @@ BIAS = Param("bias", "tensor", None)
 
 def _matmul(x: Any, y: Any, *, dtype: Any = None, out: Any = None) -> Any:
     if out is not None:
-        return operator.imatmul(out, y) if out is x else np.matmul(x, y, out=out)
+        if out is x:
+            out @= y
+            return out
+        return np.matmul(x, y, out=out)
     return np.matmul(x, y) if dtype is None else np.matmul(x, y, dtype=dtype)
 
 
@@ -118,7 +121,9 @@ def _tensordot_flops(*shapes: tuple[int, ...], axes: Any = 2, **_attrs: Any) -> 
     return 2.0 * elements(shapes[0]) * elements(shapes[1]) / max(1, elements(summed))
 
 
-def _row(name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any) -> OpInfo:
+def _row(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
     fields: dict[str, Any] = {"shape_rule": "matmul", "fuse": "matmul", "policy": 2, "fp_name": name, "flops": _matmul_flops, **rest}
     return OpInfo(name=name, family="linalg", params=params, definition=definition, doc=doc, spellings=spellings, **fields)
 

@@ -35,7 +35,8 @@ def _both(x: Any, target: Any) -> tuple[np.dtype[Any], _Array, _Array]:
     """The result's type, and both operands in one accumulation type."""
     (a, wide_a), (b, wide_b) = open_up(x), open_up(target)
     result = product_type(a, b)
-    return result, *np.broadcast_arrays(wide_a, wide_b)
+    first, second = np.broadcast_arrays(wide_a, wide_b)
+    return result, first, second
 
 
 @quiet
@@ -89,7 +90,8 @@ def _log_probabilities(values: _Array, axis: int) -> _Array:
         return values
     shifted = values - values.max(axis=axis, keepdims=True)
     totals = trees.total(canonical("exp", shifted), (axis,))
-    return shifted - np.expand_dims(canonical("log", totals), axis)
+    logs: _Array = shifted - np.expand_dims(canonical("log", totals), axis)
+    return logs
 
 
 @quiet
@@ -114,7 +116,9 @@ def _cross_entropy(
         losses = trees.total(-share * per_class * logs, (axis,))
         return _reduced(losses, reduction, array.dtype)
     if goal.shape != array.shape[:axis] + array.shape[axis + 1 :] or goal.dtype.kind not in "iu":
-        raise ValueError(f"cross_entropy: integer classes of shape {array.shape[:axis] + array.shape[axis + 1:]} were expected, not {goal.shape}")
+        raise ValueError(
+            f"cross_entropy: integer classes of shape {array.shape[:axis] + array.shape[axis + 1 :]} were expected, not {goal.shape}"
+        )
     counted = goal != ignore_index
     index = np.where(counted, goal, 0)
     if index.size and (index.min() < 0 or index.max() >= array.shape[axis]):
@@ -128,7 +132,9 @@ def _cross_entropy(
     return _reduced(losses, reduction, array.dtype, trees.total(shares, tuple(range(shares.ndim))))
 
 
-def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, params: tuple[Param, ...], gradient: str, cost: float) -> OpInfo:
+def _row(
+    name: str, definition: Callable[..., Any], doc: str, signature: str, params: tuple[Param, ...], gradient: str, cost: float
+) -> OpInfo:
     return OpInfo(
         name=name,
         family="nn",
@@ -146,8 +152,18 @@ def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, pa
 
 
 ROWS: tuple[OpInfo, ...] = (
-    _row("mse_loss", _mse_loss, "Squared differences.", "x, target, reduction='mean'", (X, TARGET, REDUCTION), "2 * g * (x - target) / n", 3.0),
-    _row("l1_loss", _l1_loss, "Absolute differences.", "x, target, reduction='mean'", (X, TARGET, REDUCTION), "g * sign(x - target) / n", 3.0),
+    _row(
+        "mse_loss",
+        _mse_loss,
+        "Squared differences.",
+        "x, target, reduction='mean'",
+        (X, TARGET, REDUCTION),
+        "2 * g * (x - target) / n",
+        3.0,
+    ),
+    _row(
+        "l1_loss", _l1_loss, "Absolute differences.", "x, target, reduction='mean'", (X, TARGET, REDUCTION), "g * sign(x - target) / n", 3.0
+    ),
     _row(
         "smooth_l1_loss",
         _smooth_l1_loss,

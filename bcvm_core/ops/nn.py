@@ -134,8 +134,9 @@ def _masked(scores: _Array, mask: Any, causal: bool) -> _Array:
     if mask is not None:
         m = trees.tensor(mask)
         if m.dtype == np.bool_:
-            return np.where(m, scores, scores.dtype.type(-np.inf))
-        return scores + m.astype(scores.dtype, copy=False)
+            scores = np.where(m, scores, scores.dtype.type(-np.inf))
+        else:
+            scores = scores + m.astype(scores.dtype, copy=False)
     return scores
 
 
@@ -198,7 +199,8 @@ def _linear_resize(values: _Array, axis: int, n: int, align_corners: bool) -> _A
     high = np.minimum(low + 1, old - 1)
     shape = [-1 if a == axis else 1 for a in range(values.ndim)]
     part = (position - low).astype(values.dtype).reshape(shape)
-    return np.take(values, low, axis) * (values.dtype.type(1) - part) + np.take(values, high, axis) * part
+    resized: _Array = np.take(values, low, axis) * (values.dtype.type(1) - part) + np.take(values, high, axis) * part
+    return resized
 
 
 def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, params: tuple[Param, ...], **rest: Any) -> OpInfo:
@@ -213,10 +215,26 @@ _NORMALIZED = Param("normalized_shape", default=None)
 _AXIS = Param("axis", default=-1)
 
 _NETWORK = (
-    _row("softmax", _softmax, "exp(x) / sum(exp(x)) along an axis, without overflow.", "x, axis=-1", (X, _AXIS), fuse="reduce",
-         flops=per_input(25.0), gradient="out * (g - sum(g * out, axis))"),
-    _row("log_softmax", _log_softmax, "log(softmax(x)) along an axis, without loss of digits.", "x, axis=-1", (X, _AXIS), fuse="reduce",
-         flops=per_input(25.0), gradient="g - exp(out) * sum(g, axis)"),
+    _row(
+        "softmax",
+        _softmax,
+        "exp(x) / sum(exp(x)) along an axis, without overflow.",
+        "x, axis=-1",
+        (X, _AXIS),
+        fuse="reduce",
+        flops=per_input(25.0),
+        gradient="out * (g - sum(g * out, axis))",
+    ),
+    _row(
+        "log_softmax",
+        _log_softmax,
+        "log(softmax(x)) along an axis, without loss of digits.",
+        "x, axis=-1",
+        (X, _AXIS),
+        fuse="reduce",
+        flops=per_input(25.0),
+        gradient="g - exp(out) * sum(g, axis)",
+    ),
     _row(
         "layer_norm",
         _layer_norm,

@@ -49,7 +49,9 @@ def _max_pool2d(x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 
     return result
 
 
-def _avg_pool2d(x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 0, count_include_pad: Any = True, layout: Any = "NCHW") -> Any:
+def _avg_pool2d(
+    x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 0, count_include_pad: Any = True, layout: Any = "NCHW"
+) -> Any:
     array, axis = _images(x, layout, "avg_pool2d")
     kernel = pair(kernel_size, "kernel_size")
     steps = kernel if stride is None else pair(stride, "stride")

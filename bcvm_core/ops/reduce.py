@@ -14,15 +14,14 @@ import numpy as np
 
 from ..errors import Decline
 from . import trees
-from ._rows import AXIS, DTYPE, KEEPDIMS, X, method, numpy, own, per_input
+from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, X, method, numpy, own, per_input
 from .numerics import canonical, open_up, quiet, spread
 from .registry import OpInfo, Param, Spelling
 
 _Array = np.ndarray[Any, Any]
-_UNSET = np._NoValue  # type: ignore[attr-defined]  # NumPy's own mark for "not passed"
 
-INITIAL = Param("initial", default=_UNSET)
-WHERE = Param("where", "tensor", _UNSET)
+INITIAL = Param("initial", default=UNSET)
+WHERE = Param("where", "tensor", UNSET)
 DDOF = Param("ddof", default=0)
 
 
@@ -163,22 +162,22 @@ def _norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -
 
 
 def _passed(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not _UNSET}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
-def _max(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = _UNSET, where: Any = _UNSET) -> Any:
+def _max(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
     return np.max(x, axis=axis, keepdims=keepdims, **_passed(initial=initial, where=where))
 
 
-def _min(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = _UNSET, where: Any = _UNSET) -> Any:
+def _min(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
     return np.min(x, axis=axis, keepdims=keepdims, **_passed(initial=initial, where=where))
 
 
-def _any(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = _UNSET) -> Any:
+def _any(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = UNSET) -> Any:
     return np.any(x, axis=axis, keepdims=keepdims, **_passed(where=where))
 
 
-def _all(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = _UNSET) -> Any:
+def _all(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = UNSET) -> Any:
     return np.all(x, axis=axis, keepdims=keepdims, **_passed(where=where))
 
 
@@ -215,11 +214,20 @@ def _spell(name: str, parameters: str, *aliases: str) -> tuple[Spelling, ...]:
     return functions + method(name, parameters)
 
 
-def _row(name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any) -> OpInfo:
+def _row(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
     cost = rest.pop("cost", 1.0)
     fields: dict[str, Any] = {"shape_rule": "reduce", "fuse": "reduce", "policy": 4, "fp_name": "reduce", **rest}
     return OpInfo(
-        name=name, family="reduce", params=(X, *params), definition=definition, doc=doc, spellings=spellings, flops=per_input(cost), **fields
+        name=name,
+        family="reduce",
+        params=(X, *params),
+        definition=definition,
+        doc=doc,
+        spellings=spellings,
+        flops=per_input(cost),
+        **fields,
     )
 
 

@@ -33,7 +33,7 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 C64, C128 = np.dtype(np.complex64), np.dtype(np.complex128)
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
-_ACCUMULATORS = {F16: F32, BF16: F32, F32: F32, F64: F64, C64: C64, C128: C128}
+_ACCUMULATORS: dict[np.dtype[Any], np.dtype[Any]] = {F16: F32, BF16: F32, F32: F32, F64: F64, C64: C64, C128: C128}
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
