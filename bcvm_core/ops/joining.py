@@ -1,0 +1,254 @@
+"""Joining, splitting, rearranging and ordering. Every definition calls NumPy on the original objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._rows import AXIS, NUMPY_2, UNSET, X, method, moves_only, numpy, numpy_call, optional, own_method, per_input
+from .registry import OpInfo, Param, Spelling
+
+
+def _meshgrid(arrays: Any, *, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
+    return np.meshgrid(*arrays, copy=copy, sparse=sparse, indexing=indexing)
+
+
+def _pad(x: Any, pad_width: Any, *, mode: Any = "constant", constant_values: Any = UNSET) -> Any:
+    return np.pad(x, pad_width, mode) if constant_values is UNSET else np.pad(x, pad_width, mode, constant_values=constant_values)
+
+
+def _row(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
+    fields: dict[str, Any] = {"shape_rule": "other", "dtype_rule": "same", "flops": moves_only, **rest}
+    return OpInfo(name=name, family="shape", params=params, definition=definition, doc=doc, spellings=spellings, **fields)
+
+
+def _view(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
+    return _row(name, definition, doc, params, spellings, **{"shape_rule": "view", "fuse": "view", **rest})
+
+
+_ARRAYS = Param("arrays", "tensors")
+_SEQUENCE_DTYPE = ", *, dtype=None, casting='same_kind'"
+_SORT_TAIL = ", *, stable=None" if NUMPY_2 else ""
+
+_JOINING = (
+    _row(
+        "concatenate",
+        numpy_call(np.concatenate),
+        "Tensors joined along an axis.",
+        (_ARRAYS, *optional("axis", "dtype", "casting")),
+        tuple(
+            numpy(name, "arrays, /, axis=0, out=None" + _SEQUENCE_DTYPE)
+            for name in ("concatenate", *(("concat",) if hasattr(np, "concat") else ()))
+        ),
+        dtype_rule="promote",
+        gradient="split(g)",
+        fp_name="cast",
+    ),
+    _row(
+        "stack",
+        numpy_call(np.stack),
+        "Tensors joined along a new axis.",
+        (_ARRAYS, *optional("axis", "dtype", "casting")),
+        (numpy("stack", "arrays, axis=0, out=None" + _SEQUENCE_DTYPE),),
+        dtype_rule="promote",
+        gradient="g along the new axis",
+        fp_name="cast",
+    ),
+    *(
+        _row(
+            name,
+            numpy_call(getattr(np, name)),
+            doc,
+            (_ARRAYS, *(optional("dtype", "casting") if tail else ())),
+            (numpy(name, "tup" + tail, tup="arrays"),),
+            dtype_rule="promote",
+            gradient="split(g)",
+            fp_name="cast",
+        )
+        for name, doc, tail in (
+            ("hstack", "Tensors joined side by side.", _SEQUENCE_DTYPE),
+            ("vstack", "Tensors joined as rows.", _SEQUENCE_DTYPE),
+            ("dstack", "Tensors joined along the third axis.", ""),
+            ("column_stack", "Vectors joined as columns.", ""),
+        )
+    ),
+    *(
+        _view(
+            name,
+            numpy_call(getattr(np, name), "indices_or_sections"),
+            doc,
+            (X, Param("indices_or_sections"), *optional("axis")),
+            (numpy(name, "ary, indices_or_sections, axis=0", ary="x"),),
+            result="any",
+            gradient="concatenate(g)",
+        )
+        for name, doc in (("split", "A list of equal parts, as views."), ("array_split", "A list of nearly equal parts, as views."))
+    ),
+)
+
+_REARRANGING = (
+    _row(
+        "tile",
+        numpy_call(np.tile, "reps"),
+        "The tensor repeated as a whole.",
+        (X, Param("reps")),
+        (numpy("tile", "A, reps", A="x"),),
+        gradient="sum over repeats of g",
+    ),
+    _row(
+        "repeat",
+        numpy_call(np.repeat, "repeats"),
+        "Each element repeated.",
+        (X, Param("repeats"), AXIS),
+        (numpy("repeat", "a, repeats, axis=None", a="x"), *method("repeat", "repeats, axis=None")),
+        gradient="sum over repeats of g",
+    ),
+    _row(
+        "roll",
+        numpy_call(np.roll, "shift"),
+        "Elements shifted around an axis.",
+        (X, Param("shift"), AXIS),
+        (numpy("roll", "a, shift, axis=None", a="x"),),
+        shape_rule="same",
+        gradient="roll(g, -shift)",
+    ),
+    _view(
+        "rot90",
+        numpy_call(np.rot90),
+        "A quarter turn, as a view.",
+        (X, *optional("k", "axes")),
+        (numpy("rot90", "m, k=1, axes=(0, 1)", m="x"),),
+        gradient="rot90(g, -k)",
+    ),
+    _row(
+        "pad",
+        _pad,
+        "Borders added: constant (`constant_values`), edge, reflect, symmetric, wrap, ...",
+        (X, Param("pad_width"), Param("mode", default="constant"), *optional("constant_values")),
+        (numpy("pad", "array, pad_width, mode='constant', *, constant_values=0", array="x"),),
+        gradient="the inner part of g",
+        fp_name="cast",
+    ),
+    _row(
+        "triu",
+        numpy_call(np.triu),
+        "The part on and above a diagonal.",
+        (X, *optional("k")),
+        (numpy("triu", "m, k=0", m="x"),),
+        gradient="triu(g)",
+    ),
+    _row(
+        "tril",
+        numpy_call(np.tril),
+        "The part on and below a diagonal.",
+        (X, *optional("k")),
+        (numpy("tril", "m, k=0", m="x"),),
+        gradient="tril(g)",
+    ),
+    _row(
+        "diag",
+        numpy_call(np.diag),
+        "A diagonal, or a matrix with it.",
+        (X, *optional("k")),
+        (numpy("diag", "v, k=0", v="x"),),
+        gradient="diag(g)",
+    ),
+    _row(
+        "meshgrid",
+        _meshgrid,
+        "Coordinate tensors from vectors.",
+        (_ARRAYS, Param("copy", default=True), Param("sparse", default=False), Param("indexing", default="xy")),
+        (numpy("meshgrid", "*xi, copy=True, sparse=False, indexing='xy'", xi="arrays"),),
+        result="any",
+    ),
+    _row(
+        "copy",
+        numpy_call(np.copy),
+        "A copy; numpy.copy.",
+        (X, *optional("order")),
+        (numpy("copy", "a, order='K', subok=False", a="x"),),
+        shape_rule="same",
+        gradient="g",
+    ),
+    _row(
+        "copy_method",
+        own_method("copy"),
+        "A copy; the method.",
+        (X, Param("order", default="C")),
+        method("copy", "order='C'"),
+        shape_rule="same",
+        gradient="g",
+    ),
+    _row(
+        "diff",
+        numpy_call(np.diff),
+        "Differences of neighbours.",
+        (X, *optional("n", "axis")),
+        (numpy("diff", "a, n=1, axis=-1, prepend=0, append=0", a="x"),),
+        flops=per_input(1.0),
+        fp_name="subtract",
+    ),
+)
+
+_ORDERING = (
+    _row(
+        "sort",
+        numpy_call(np.sort),
+        "A sorted copy along an axis.",
+        (X, *optional("axis", "kind")),
+        (numpy("sort", "a, axis=-1, kind=None, order=None" + _SORT_TAIL, a="x"),),
+        shape_rule="same",
+        flops=per_input(20.0),
+        gradient="put_along_axis(g, argsort(x))",
+    ),
+    _row(
+        "argsort",
+        numpy_call(np.argsort),
+        "Indices that sort along an axis.",
+        (X, *optional("axis", "kind")),
+        (
+            numpy("argsort", "a, axis=-1, kind=None, order=None" + _SORT_TAIL, a="x"),
+            *method("argsort", "axis=-1, kind=None, order=None" + _SORT_TAIL),
+        ),
+        shape_rule="same",
+        dtype_rule="index",
+        flops=per_input(20.0),
+    ),
+    _row(
+        "unique",
+        numpy_call(np.unique),
+        "Sorted distinct elements, with indices and counts on request.",
+        (X, *optional("return_index", "return_inverse", "return_counts", "axis", "equal_nan")),
+        (
+            numpy(
+                "unique",
+                "ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True"
+                + (", sorted=True" if NUMPY_2 else ""),
+                ar="x",
+            ),
+        ),
+        result="any",
+        flops=per_input(20.0),
+    ),
+    _row(
+        "searchsorted",
+        numpy_call(np.searchsorted),
+        "Where values would be inserted into a sorted vector.",
+        (X, Param("v", "tensor"), *optional("side", "sorter")),
+        (
+            numpy("searchsorted", "a, v, side='left', sorter=None", a="x"),
+            *method("searchsorted", "v, side='left', sorter=None"),
+        ),
+        dtype_rule="index",
+        result="any",
+        flops=lambda *shapes, **_attrs: 10.0 * float(np.prod(shapes[1])) if len(shapes) > 1 else 10.0,
+    ),
+)
+
+ROWS: tuple[OpInfo, ...] = _JOINING + _REARRANGING + _ORDERING
