@@ -193,8 +193,8 @@ class Classifier:
             return self._call_kind(node)
         if isinstance(node, ast.BinOp) and self.value_kind(node.left) is self.value_kind(node.right) is Kind.PYTHON:
             return Kind.PYTHON
-        if isinstance(node, ast.Lambda | ast.UnaryOp | _DISPLAYS):
-            return Kind.PYTHON if not isinstance(node, ast.UnaryOp) or isinstance(node.op, ast.Not) else Kind.UNKNOWN
+        if isinstance(node, _DISPLAYS) or isinstance(node, ast.Lambda) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+            return Kind.PYTHON
         if isinstance(node, ast.Compare) and all(self.value_kind(v) is Kind.PYTHON for v in (node.left, *node.comparators)):
             return Kind.PYTHON
         return Kind.UNKNOWN
@@ -313,8 +313,8 @@ class Classifier:
 
     def _call(self, node: ast.Call) -> Info | None:
         bound = self.bind_call(node)
-        if bound is None or bound.op.family == "random":
-            return None
+        if bound is None or bound.op.family == "random" or bound.op.writes:
+            return None  # has an effect of its own: never part of something that may be replayed
         nodes = (*bound.operands, *bound.attrs.values())
         infos = self._all(nodes)
         if infos is None:
@@ -332,7 +332,7 @@ class Classifier:
         target = self.resolve(node.func)
         if target is not MISSING:
             found = registry.by_callable(target)
-            return None if found is None else (*found, None)
+            return None if found is None or not registry.takes(found[1], self.personality) else (*found, None)
         if isinstance(node.func, ast.Attribute):
             if isinstance(self.resolve(node.func.value), types.ModuleType):
                 return None

@@ -170,9 +170,13 @@ def _resolve_function(row: OpInfo, spelling: Spelling) -> None:
     _functions.setdefault(id(value), (value, row, spelling))
 
 
-def _resolve_pending() -> None:
+def _open_doors() -> None:
     for root in [r for r in spelling_doors if r in sys.modules]:
         spelling_doors.pop(root)()
+
+
+def _resolve_pending() -> None:
+    _open_doors()
     for root in [r for r in _pending if r in sys.modules]:
         for row, spelling in _pending.pop(root):
             _resolve_function(row, spelling)
@@ -205,12 +209,21 @@ def by_callable(value: Any) -> tuple[OpInfo, Spelling] | None:
 
 def by_method(name: str, personality: str = "numpy") -> tuple[OpInfo, Spelling] | None:
     """The row that the method `name` stands for; `personality` says whose tensors the receiver is one of ("numpy", "mindspore")."""
+    if spelling_doors and personality != "numpy":
+        _open_doors()
     return _methods.get((personality, name))
 
 
 def by_attribute(name: str, personality: str = "numpy") -> tuple[OpInfo, Spelling] | None:
     """The row that reading the attribute `name` of a tensor stands for; `personality` as in `by_method`."""
+    if spelling_doors and personality != "numpy":
+        _open_doors()
     return _attributes.get((personality, name))
+
+
+def takes(spelling: Spelling, personality: str | None) -> bool:
+    """Whether a function spelled so computes with tensors of that personality; NumPy's functions turn MindSpore's into arrays first."""
+    return personality in (None, "numpy") or not spelling.target.startswith(("numpy.", "math."))
 
 
 def personality_of(tp: type) -> str | None:

@@ -190,7 +190,8 @@ class RegionFormer:
             if len(statements) == 1:
                 out.append(self.statement(last))
                 return
-            capture = next((n for s in statements[:-1] for n in _assigned(s) if self._free_to_capture(n)), None)
+            assigned = [n for s in statements[:-1] for n in _assigned(s)]
+            capture = assigned[0] if assigned and all(self._free_to_capture(n) for n in assigned) else None
             if capture is None:
                 self._emit_run(statements[:-1], out)
                 out.append(self.statement(last))
@@ -375,6 +376,8 @@ class RegionFormer:
             if found[0].pure_python and found[2] is None:
                 return None
             return ("call", found[0].name, [node.func, *node.args], node.keywords)
+        if isinstance(node.func, ast.Attribute) and self._foreign_method(node.func):
+            return ("call", None, [node.func, *node.args], node.keywords)
         target = self.classifier.resolve(node.func)
         root = node.func
         while isinstance(root, ast.Attribute):
@@ -384,6 +387,12 @@ class RegionFormer:
         if target is MISSING and (unknown_name or unknown_module):
             return ("call", None, [node.func, *node.args], node.keywords)
         return None
+
+    def _foreign_method(self, function: ast.Attribute) -> bool:
+        """A method that only tensors of another library have; the site binds it late, by the receiver's type."""
+        if self.classifier.resolve(function.value) is not MISSING or self.classifier.value_kind(function.value) is Kind.PYTHON:
+            return False
+        return registry.by_method(function.attr, "mindspore") is not None
 
     def _missing_global(self, name: str) -> bool:
         return not self.classifier.is_local(name) and name not in self.outer_kinds and self.context.lookup(name) is MISSING

@@ -105,6 +105,9 @@ class ValueSite:
         callee, rest = args[0], args[1:]
         found = registry.by_callable(callee)
         receiver: Any = registry.REQUIRED
+        if found is not None and not all(registry.takes(found[1], registry.personality_of(type(a))) for a in rest):
+            self._hand_back("a NumPy function of a foreign tensor", found[0].name)
+            return None
         if found is None:
             receiver = getattr(callee, "__self__", registry.REQUIRED)
             if receiver is not registry.REQUIRED and _is_tensor(receiver):
