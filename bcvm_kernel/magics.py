@@ -1,0 +1,67 @@
+"""``%bcvm`` and ``%%bcvm``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+
+from . import views
+from .options import HelpAsked, MagicError, cell_parser, line_parser
+from .shell import REST_OF_CELL, CellOptions, Cells, parse_cell_options
+
+
+@magics_class
+class BcvmMagics(Magics):  # type: ignore[misc]
+    """The magics of one shell; `cells` are its hooks."""
+
+    def __init__(self, shell: Any, cells: Cells) -> None:
+        super().__init__(shell)
+        self.cells = cells
+        cells.after_cell.append(self.report)
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def bcvm(self, line: str, cell: str | None = None) -> None:
+        try:
+            if cell is None:
+                self._line(line)
+            else:
+                self._cell(line, cell)
+        except HelpAsked as help_asked:
+            print(help_asked.text, end="")
+
+    def _line(self, line: str) -> None:
+        options = line_parser().parse_line(line)
+        match options.command:
+            case "on" | "off":
+                self.cells.switch(options.command == "on")
+            case "dis":
+                print(views.listing(self.cells, options.name))
+            case "explain":
+                print(views.explanation(self.cells, options.name))
+            case "stats":
+                print(views.statistics(self.cells, options.name))
+            case _:
+                print(views.status(self.cells))
+
+    def _cell(self, line: str, cell: str) -> None:
+        options = parse_cell_options(line)
+        if cell == REST_OF_CELL:
+            self.cells.begin(options)
+            return
+        # Called as a function with a cell's text, by another magic for instance.
+        if self.cells.options is not None:
+            raise MagicError("%%bcvm cannot be used inside a %%bcvm cell", fix="give all options on the first line")
+        self.shell.run_cell(f"%%bcvm {line}\n{cell}").raise_error()
+
+    def report(self, options: CellOptions) -> None:
+        """After a ``%%bcvm`` cell: print what its options asked for."""
+        for text in views.after_cell(self.cells, options):
+            print(text)
+
+
+BcvmMagics.bcvm.__doc__ = f"""Look into the tensor bytecode VM, or set options for one cell.
+
+{line_parser().format_help()}
+{cell_parser().format_help()}"""
