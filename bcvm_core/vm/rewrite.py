@@ -14,6 +14,7 @@ evaluated operands and hands back a C callable that does the op in the user's ow
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -390,7 +391,8 @@ class RegionFormer:
 
     def _foreign_method(self, function: ast.Attribute) -> bool:
         """A method that only tensors of another library have; the site binds it late, by the receiver's type."""
-        if self.classifier.resolve(function.value) is not MISSING or self.classifier.value_kind(function.value) is Kind.PYTHON:
+        receiver = self.classifier.resolve(function.value)
+        if isinstance(receiver, types.ModuleType) or self.classifier.value_kind(function.value) is Kind.PYTHON:
             return False
         return registry.by_method(function.attr, "mindspore") is not None
 
