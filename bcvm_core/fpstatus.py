@@ -74,7 +74,7 @@ def recording() -> Recording:
     return Recording()
 
 
-if hasattr(np, "core") and hasattr(getattr(np.core, "umath", None), "seterrobj") and np.lib.NumpyVersion(np.__version__) < "2.0.0":
+if np.lib.NumpyVersion(np.__version__) < "2.0.0" and hasattr(np.core.umath, "seterrobj"):  # in this order: NumPy 2 warns about np.core
     # NumPy 1.x: one list per thread, [buffer size, mode bits, handler]; ten times cheaper than `np.errstate`.
     _geterrobj: Callable[[], list[Any]] = np.core.umath.geterrobj  # type: ignore[attr-defined]
     _seterrobj: Callable[[list[Any]], None] = np.core.umath.seterrobj  # type: ignore[attr-defined]
