@@ -75,7 +75,8 @@ def _conv_nhwc(x: _Array, w: _Array, groups: int, stride: Pair, dilation: Pair, 
         return np.zeros((n, *out, o), kind)
     matrix = np.ascontiguousarray(w.transpose(2, 3, 1, 0)).reshape(depth, o)
     if kernel == (1, 1) and stride == (1, 1):
-        return np.matmul(np.ascontiguousarray(x).reshape(-1, depth), matrix).reshape(n, *out, o)
+        product: _Array = np.matmul(np.ascontiguousarray(x).reshape(-1, depth), matrix)
+        return product.reshape(n, *out, o)
     result = np.empty((n, *out, o), kind)
     view = windows(x, 1, kernel, stride, dilation, out).transpose(0, 1, 2, 4, 5, 3)  # n, rows, columns, kh, kw, c
     chunk = _chunk(depth * out[0] * out[1] * x.itemsize)
