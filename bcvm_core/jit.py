@@ -7,6 +7,7 @@ docstring and source. It carries `stats()`, `explain()`, `program()` and `dis()`
 from __future__ import annotations
 
 import functools
+import logging
 import types
 import weakref
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from .vm.linked import Linker
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__bcvm__"
+_log = logging.getLogger("bcvm")
 
 
 @overload
@@ -48,6 +50,11 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
     except BcvmError as error:
         if strict or not isinstance(error, LoweringError):
             raise
+        return function
+    except Exception as error:  # a fault of ours must not become the user's
+        if strict:
+            raise LoweringError(f"{getattr(function, '__qualname__', function)} could not be lowered: {error!r}") from error
+        _log.debug("could not lower %r", function, exc_info=True)
         return function
 
 

@@ -354,20 +354,13 @@ class Classifier:
 
 
 def _star_to_tuple(bound: BoundCall) -> BoundCall:
-    """x.reshape(2, 3): the variadic part becomes one tuple node."""
-    attrs = {}
-    for name, value in bound.attrs.items():
-        if isinstance(value, tuple):
-            if len(value) == 1:
-                attrs[name] = value[0]
-            elif value:
-                attrs[name] = ast.copy_location(ast.Tuple(list(value), ast.Load()), value[0])
-        else:
-            attrs[name] = value
-    operands = tuple(
-        ast.copy_location(ast.Tuple(list(o), ast.Load()), o[0]) if isinstance(o, tuple) and o else o for o in bound.operands
-    )
-    return BoundCall(bound.op, operands, attrs)
+    """x.reshape(2, 3): the variadic part becomes one tuple node; an empty one is left out."""
+    attrs = {name: _tuple_node(value) for name, value in bound.attrs.items() if value != ()}
+    return BoundCall(bound.op, tuple(_tuple_node(o) for o in bound.operands), attrs)
+
+
+def _tuple_node(value: Any) -> Any:
+    return ast.copy_location(ast.Tuple(list(value), ast.Load()), value[0]) if isinstance(value, tuple) and value else value
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -21,6 +21,7 @@ _SPREADS_LIMIT = 4096
 _spreads: dict[tuple[tuple[int, ...], ...], int] = {}
 _REBINDING = frozenset((bool, int, float, complex))
 _MAX_CLASSES = 16
+_BUILTIN = frozenset((bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice, type(None), type(Ellipsis)))
 
 KeyMaker = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
 
@@ -66,6 +67,10 @@ def _elementwise(operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         return (type(a), type(b))
     if len(operands) == 1:
         return _plain(operands, attrs)
+    if len(operands) == 3:
+        a, b, c = operands
+        if type(a) is _ndarray and type(b) is _ndarray and type(c) is _ndarray and a.shape == b.shape == c.shape:
+            return (a.dtype, b.dtype, c.dtype, a.flags.c_contiguous, b.flags.c_contiguous, c.flags.c_contiguous)
     arrays = [value for value in operands if type(value) is _ndarray]
     parts = [(value.dtype, value.flags.c_contiguous) if type(value) is _ndarray else _one(value) for value in operands]
     shapes = tuple([value.shape for value in arrays])
@@ -136,6 +141,11 @@ def is_native(tp: type) -> bool:
     return tp is _ndarray or tp in _REBINDING or issubclass(tp, np.generic) or tp in (list, tuple, type(None), str)
 
 
+def runs_no_user_code(tp: type) -> bool:
+    """Whether Python's operators on values of a type run nothing of the user's: such a call can be replayed."""
+    return tp in _BUILTIN or issubclass(tp, np.generic)
+
+
 def rebinds(tp: type) -> bool:
     """Whether `x op= y` with such an x makes a new value and rebinds the name."""
     return tp in _REBINDING or issubclass(tp, np.generic)
@@ -143,7 +153,7 @@ def rebinds(tp: type) -> bool:
 
 def refuse_sequences(op: OpInfo, flat: Sequence[Any]) -> None:
     """Raise Decline where Python's operator would not ask NumPy first: a sequence with no array beside it."""
-    if op.scalar is None or not any(type(value) in (list, tuple) for value in flat):
+    if op.scalar is None or op.pure_python or not any(type(value) in (list, tuple) for value in flat):
         return
     if not any(type(value) is _ndarray for value in flat):
         raise Decline("a sequence without an array beside it is Python's")

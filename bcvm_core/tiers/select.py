@@ -155,6 +155,9 @@ class CallSite:
         return not any(base.is_tensor(value) for value in flat)
 
     def _scalar_plan(self, flat: Sequence[Any], started: int) -> _Plan:
+        stranger = next((type(value) for value in flat if not keys.runs_no_user_code(type(value))), None)
+        if stranger is not None:
+            raise Decline(f"operators of {stranger.__module__}.{stranger.__qualname__} are left to Python")
         entry = pool.entry(f"{self.op.name}.scalar")
         fn = _drop_attrs(entry.fn)
         try:

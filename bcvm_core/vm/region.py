@@ -99,6 +99,7 @@ class Region:
             return None
         runner = RegionRunner(self, code, args[len(inputs) :])
         self.plans[types] = runner
+        self.owner.stats.count_bound()
         if bus.active:
             bus.emit(Bound(repr(self), (), "[...]", 0.0))
         return runner
@@ -113,7 +114,7 @@ class Region:
     def _hand_back(self, reason: str, ops: tuple[str, ...]) -> None:
         """Tensors, but Python must do it: counted, and an error under strict."""
         self.last_reason = reason
-        self.owner.stats.count_host(ops)
+        self.owner.stats.count_host(ops, reason)
         if bus.active:
             bus.emit(HandedBack(repr(self), reason))
         if self.owner.strict:
@@ -165,8 +166,8 @@ class RegionRunner:
         except StrictError:
             raise
         except Exception as error:  # the op's own error: Python replays and raises it at the user's line
-            region.owner.stats.count_replay(self.code.ops)
             region.last_reason = f"{type(error).__name__}: {error}"
+            region.owner.stats.count_replay(self.code.ops, type(error).__name__)
             return None
         region.hits += 1
         region.owner.stats.count_op(self.code.ops)

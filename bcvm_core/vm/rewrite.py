@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import types
+import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -84,7 +84,7 @@ class ValueSite:
             raise
         except Exception as error:  # the op's own error: raised again in the user's frame
             self.last_reason = f"{type(error).__name__}: {error}"
-            self.owner.stats.count_replay((bound.op.name,))
+            self.owner.stats.count_replay((bound.op.name,), type(error).__name__)
             return fallback
         self.hits += 1
         self.owner.stats.count_op((bound.op.name,))
@@ -120,7 +120,7 @@ class ValueSite:
         if bound is None:
             self._hand_back("called with arguments that the op table does not cover", op.name)
             return None
-        attrs = {name: _unstar(value) for name, value in bound.attrs.items() if value != ()}
+        attrs = {name: value for name, value in bound.attrs.items() if value != ()}
         return registry.BoundCall(bound.op, bound.operands, attrs)
 
     def _miss(self) -> None:
@@ -131,7 +131,7 @@ class ValueSite:
 
     def _hand_back(self, reason: str, op: str) -> None:
         self.last_reason = reason
-        self.owner.stats.count_host((op,))
+        self.owner.stats.count_host((op,), reason)
         if self.owner.strict:
             where = Where(filename=self.owner.filename, line=self.key[1], column=self.key[2])
             raise StrictError(f"{op} would run on the host: {reason}", where=where, fix="drop strict=True, or see `bcvm pool`")
@@ -165,8 +165,3 @@ class ValueSite:
             warn_events(self.owner, [(kind, warning_name(site, op), self.key[1]) for kind in record.kinds])
         except RuntimeWarning as error:
             raise Decline("a warning filter makes this an error") from error
-
-
-def _unstar(value: Any) -> Any:
-    """The variadic part of x.reshape(2, 3) is a tuple; of x.reshape((2, 3)) a tuple in a tuple."""
-    return value[0] if isinstance(value, tuple) and len(value) == 1 else value

@@ -1,0 +1,18 @@
+"""BCVM: a bytecode virtual machine for tensor programs whose shapes and branches change at every step.
+
+``import bcvm_core as bcvm``; decorate a function with ``@bcvm.jit``, use ``bcvm.ops`` for what
+NumPy does not spell, annotate shapes with ``bcvm.Tensor["B", "*", "C"]``.
+"""
+
+from __future__ import annotations
+
+from . import ops
+from .config import override
+from .errors import BcvmError
+from .frontend.annotations import Tensor, TensorSpec
+from .jit import jit, nojit, program_of
+from .lower import lower
+from .tiers import select as _select  # eager ops go through the kernel pool
+from .version import __version__
+
+__all__ = ["BcvmError", "Tensor", "TensorSpec", "__version__", "jit", "lower", "nojit", "ops", "override", "program_of"]
