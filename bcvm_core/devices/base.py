@@ -18,7 +18,8 @@ from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
 
 _PYTHON_CLASSES: dict[type, str] = {bool: "pybool", int: "pyint", float: "pyfloat", complex: "pycomplex"}
-_PLAIN_OBJECTS: tuple[type, ...] = (list, tuple, type(None), slice, type(Ellipsis), str, range)  # NumPy converts them the same way whoever calls
+# NumPy converts these the same way whoever calls, or they are indices.
+_PLAIN_OBJECTS: tuple[type, ...] = (list, tuple, type(None), slice, type(Ellipsis), str, range)
 
 _classes: dict[tuple[str, str, str], OperandClass] = {}
 

@@ -152,10 +152,13 @@ def rebinds(tp: type) -> bool:
 
 
 def refuse_sequences(op: OpInfo, flat: Sequence[Any]) -> None:
-    """Raise Decline where Python's operator would not ask NumPy first: a sequence with no array beside it."""
-    if op.scalar is None or op.pure_python or not any(type(value) in (list, tuple) for value in flat):
+    """Raise Decline where Python's operator would not ask NumPy first: text (`"%s" % x`), a sequence with no array beside it."""
+    if op.scalar is None or op.pure_python:
         return
-    if not any(type(value) is _ndarray for value in flat):
+    types = {type(value) for value in flat}
+    if str in types:
+        raise Decline("operators on text are Python's")
+    if (list in types or tuple in types or range in types) and _ndarray not in types:
         raise Decline("a sequence without an array beside it is Python's")
 
 

@@ -102,6 +102,10 @@ class KernelPool:
         """The counter of a kernel under a signature."""
         return self._counters.setdefault((signature_id, name), Counter())
 
+    def is_swapped(self, name: str) -> bool:
+        """Whether kernel `name` runs something else than its own function."""
+        return name in self._swapped
+
     def rows(self) -> tuple[PoolRow, ...]:
         """Every kernel of every op: one row per signature it was met with, else one with signature 0."""
         out: list[PoolRow] = []

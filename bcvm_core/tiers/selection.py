@@ -103,6 +103,8 @@ def _check_load(pc: int, step: Load, operands: int | None) -> None:
     fact = BY_NAME.get(step.fact)
     if fact is None:
         raise _refuse(pc, f"there is no fact {step.fact!r}", f"known facts: {', '.join(BY_NAME)}")
+    if (fact.indices < 1 and step.operand != 0) or (fact.indices < 2 and step.axis != 0):
+        raise _refuse(pc, f"fact {step.fact!r} takes {fact.indices} subscripts", "leave the others 0")
     limit = MAX_OPERANDS if operands is None else operands
     if fact.indices >= 1 and not (_integer(step.operand) and 0 <= step.operand < limit):
         raise _refuse(pc, f"operand {step.operand} does not exist", f"operands are numbered 0 to {limit - 1}")

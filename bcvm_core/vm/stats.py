@@ -84,6 +84,16 @@ class Stats:
         self.bound += other.bound
         return self
 
+    def since(self, earlier: Stats) -> Stats:
+        """What was counted after the snapshot `earlier` was taken."""
+        out = Stats()
+        out._vm = {ops: n for ops, times in self._vm.items() if (n := times - earlier._vm.get(ops, 0)) > 0}
+        out._host = {ops: n for ops, times in self._host.items() if (n := times - earlier._host.get(ops, 0)) > 0}
+        out.reasons = {why: n for why, times in self.reasons.items() if (n := times - earlier.reasons.get(why, 0)) > 0}
+        out.replays = max(0, self.replays - earlier.replays)
+        out.bound = max(0, self.bound - earlier.bound)
+        return out
+
     def reset(self) -> None:
         """Start from zero."""
         self._vm, self._host, self.reasons = {}, {}, {}

@@ -7,6 +7,7 @@ import pytest
 
 from bcvm_core.errors import Decline
 from bcvm_core.isa import signature as signatures
+from bcvm_core.tiers import log
 from bcvm_core.tiers.select import CallSite, signature_of
 
 
@@ -62,7 +63,10 @@ def test_python_values_run_the_operator() -> None:
     site = CallSite("add")
     assert site(1, 2) == 3
     assert type(site(1, 2)) is int
-    assert site("a", "b") == "ab"
+    with pytest.raises(Decline):
+        site("a", "b")  # a function or the operator?
+    assert CallSite("add", syntax=True)("a", "b") == "ab"
+    assert CallSite("multiply", syntax=True)([1], 2) == [1, 1]
     function = CallSite("add", syntax=False)
     assert type(function(1, 2)) is np.int64
 
@@ -100,3 +104,26 @@ def test_a_target_that_is_no_array_is_rebound() -> None:
     assert (site(0, x, out=0) == 1).all()
     with pytest.raises(Decline):
         site([1], x, out=[1])
+
+
+def test_the_operator_asks_python_first() -> None:
+    """Text formats, lists repeat: only with an array beside it is a sequence NumPy's."""
+    for operands in (("%s", np.ones(2)), ([1, 2], np.int64(2)), ("a", np.int64(2))):
+        with pytest.raises(Decline):
+            CallSite("remainder")(*operands)
+    assert CallSite("add")([1.0, 2.0], np.ones(2)).tolist() == [2, 3]
+
+
+def test_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    x = np.ones((2, 3, 4, 5), np.float32)
+    with caplog.at_level("DEBUG", logger="bcvm"):
+        site = CallSite("sqrt", shape_hint="[B, *, *, *]")
+        site(x)
+        site(x[:1])
+        CallSite("sqrt")(x)
+    expected = f"[BCVM] Compile for sig=0x{site.signature:04X}, shape_hint="
+    assert [record.getMessage() for record in caplog.records] == [expected + "[B,*,*,*]", expected + "[*,*,*,*]"]
+
+
+def test_levels_in_mindspores_spelling() -> None:
+    assert [log.level_of(text) for text in ("DEBUG", "0", "1", "warning", "9", "")] == [10, 10, 20, 30, 30, 30]
