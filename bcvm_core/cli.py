@@ -53,12 +53,12 @@ def dis(args: argparse.Namespace) -> int:
 
 def asm(args: argparse.Namespace) -> int:
     """Translate between the two written forms; the output's name decides which one is written."""
-    from .isa import encoding, text, verifier
+    from .isa import encoding, text
 
     source, output = Path(args.file), Path(args.output) if args.output else None
     program = read_program(source)
     if not args.no_verify:
-        verifier.verify(program)
+        check(program)
     to_text = (output is None and is_binary(source)) or (output is not None and output.suffix == ".bc")
     if output is None:
         output = source.with_suffix(".bc" if to_text else ".bcb")
@@ -71,12 +71,20 @@ def asm(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a program file on arguments from the command line and print the result."""
+    """Run a program file on arguments from the command line and print the result; 1 when the program itself raises."""
     from .vm import interpreter
+    from .vm.limits import Limits
 
     program = read_program(Path(args.program))
+    check(program)
     values = bind_arguments(program.params, args.arg)
-    result = interpreter.run(program, values, trust=args.trust, max_steps=args.max_steps, max_bytes=args.max_bytes)
+    try:
+        result = interpreter.run(program, values, trusted=args.trust, limits=Limits(args.max_steps, args.max_bytes))
+    except BcvmError:
+        raise
+    except Exception as error:
+        print(f"bcvm: the program raised {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
     if args.output:
         print(save_result(result, Path(args.output)))
     else:
@@ -141,6 +149,17 @@ def read_program(path: Path) -> Any:
     return text.assemble(source)
 
 
+def check(program: Any) -> None:
+    """Verify a program against the ops and fusion policies of this version. Raises VerifyError."""
+    from .fusion import policies
+    from .isa import verifier
+    from .ops import registry
+
+    ops = {row.name for row in registry.rows()}
+    known = {policy.id for policy in policies.all_policies()}
+    verifier.verify(program, op_exists=ops.__contains__, policy_exists=known.__contains__)
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -176,26 +195,50 @@ def load_function(path: Path, qualname: str) -> Callable[..., Any]:
 
 
 def lower_function(function: Callable[..., Any], specs: Sequence[str]) -> Any:
-    """The Program of a function, given what its arguments are."""
+    """The Program of a function, given what its arguments are. Without specs, annotations decide. Raises UsageError."""
+    import inspect
+
     import bcvm_core
 
-    examples = {name: example_value(spec) for name, spec in map(split_assignment, specs)}
-    return bcvm_core.lower(function, examples)
+    given = {name: example_value(spec) for name, spec in map(split_assignment, specs)}
+    parameters = list(inspect.signature(function).parameters)
+    if unknown := [name for name in given if name not in parameters]:
+        raise UsageError(f"no parameter {unknown[0]!r}", fix=f"it has: {', '.join(parameters) or 'none'}")
+    last = max((parameters.index(name) + 1 for name in given), default=0)
+    return bcvm_core.lower(function, *(given.get(name) for name in parameters[:last]))
+
+
+_SPEC = r"(\w+)\[(.*)\](?::(\w+))?(?::(\w+:\d+))?"
 
 
 def example_value(spec: str) -> Any:
-    """A value that stands for an argument: `float32[2, 64]` (zeros), or what `parse_value` reads."""
+    """What stands for an argument: a TensorSpec for `float32[B, 64]` or `float16[B, C, H, W]:NCHW:cuda:0`, else `parse_value`'s."""
     import re
 
+    from .dtypes import BY_NAME
+    from .frontend.annotations import TensorSpec
+
+    match = re.fullmatch(_SPEC, spec)
+    if match is None or match[1] not in BY_NAME:
+        return parse_value(spec)
+    dims = [dim.strip() for dim in match[2].split(",") if dim.strip()]
+    return TensorSpec(match[1], [int(dim) if dim.isdigit() else dim for dim in dims], match[4] or "cpu:0", match[3] or "contiguous")
+
+
+def sample_value(spec: str) -> Any:
+    """Like `example_value`, with zeros for a tensor: its shape must be fixed. Raises UsageError."""
     import numpy as np
 
     from .dtypes import BY_NAME
+    from .frontend.annotations import TensorSpec
 
-    match = re.fullmatch(r"(\w+)\[([\d, ]*)\]", spec)
-    if match is None or match[1] not in BY_NAME:
-        return parse_value(spec)
-    shape = tuple(int(dim) for dim in match[2].split(",") if dim.strip())
-    return np.zeros(shape, BY_NAME[match[1]].numpy)
+    value = example_value(spec)
+    if not isinstance(value, TensorSpec):
+        return value
+    shape = value.hint.dims
+    if value.hint.any_leading or not all(isinstance(dim, int) for dim in shape):
+        raise UsageError(f"the shape of {spec} is open", fix="give numbers, as in float32[64, 32]")
+    return np.zeros(tuple(map(int, shape)), BY_NAME[value.dtype].numpy)  # type: ignore[arg-type]
 
 
 def explain_selection(op: Any, specs: Sequence[str]) -> str:
@@ -209,7 +252,7 @@ def explain_selection(op: Any, specs: Sequence[str]) -> str:
     if len(specs) != len(op.operands):
         names = ", ".join(param.name for param in op.operands)
         raise UsageError(f"{op.name} takes {len(op.operands)} operands ({names}), not {len(specs)}", fix="give one SPEC for each")
-    operands = [example_value(spec) for spec in specs]
+    operands = [sample_value(spec) for spec in specs]
     operands = [[value] if param.role == "tensors" else value for param, value in zip(op.operands, operands, strict=True)]
     try:
         signature = select.signature_of(op, operands)
@@ -325,8 +368,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--no-verify", action="store_true", help="translate programs that break a rule of the verifier, too")
 
-    sub = command("run", run, "run a program file")
-    sub.add_argument("program", metavar="PROGRAM", help="text or binary; told apart by content")
+    sub = command("run", run, "run a program file, text or binary")
+    sub.add_argument("program", metavar="PROGRAM", help="a .bc or .bcb file; the two are told apart by content")
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=VALUE", help="a parameter's value: a .npy file or a Python literal"
     )

@@ -31,6 +31,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.cache": 5,
     "bcvm_core.vm": 6,
     "bcvm_core.jit": 7,
+    "bcvm_core.lower": 7,
     "bcvm_core.session": 7,
     "bcvm_core.clamp": 7,
     "bcvm_core.warmup": 7,

@@ -1,0 +1,232 @@
+"""Fills the pages with what the code says: MkDocs calls `on_page_markdown` for every page.
+
+A line `{{ name }}` or `{{ name argument }}` alone is replaced by what the function `name` of this
+file returns. A name that does not exist, or a function that fails, fails the build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_MARKER = re.compile(r"^\{\{ (\w+)(?: (.+?))? \}\}$", re.MULTILINE)
+GENERATORS: dict[str, Callable[[str], str]] = {}
+
+
+def generator(function: Callable[[str], str]) -> Callable[[str], str]:
+    """Register a function under its name."""
+    GENERATORS[function.__name__] = function
+    return function
+
+
+def on_config(config: Any) -> Any:
+    """Find the packages of this checkout, installed or not. (MkDocs undoes what a hook does to the path while it is loaded.)"""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    return config
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace the markers of one page."""
+    return _MARKER.sub(lambda match: GENERATORS[match[1]](match[2] or ""), markdown)
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table; bars inside a value are escaped."""
+    head = list(header)
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def code(text: object) -> str:
+    """Inline code, or nothing for nothing."""
+    return f"`{text}`" if str(text) else ""
+
+
+@generator
+def opcodes(_: str) -> str:
+    """Every opcode: byte, operands, effect, meaning."""
+    from bcvm_core.isa.opcodes import TABLE
+
+    def row(entry: Any) -> tuple[str, ...]:
+        operands = ", ".join(f"{name}: {kind.value}" for name, kind in entry.operands)
+        return f"`0x{entry.code:02X}`", f"**{entry.name}**", code(operands), code(entry.effect) if entry.effect != "-" else "", entry.doc
+
+    return table(("code", "opcode", "operands", "effect", "meaning"), map(row, TABLE))
+
+
+@generator
+def operand_kinds(_: str) -> str:
+    """What the operand positions hold; the comments of the enumeration are the text."""
+    source = (ROOT / "bcvm_core/isa/opcodes.py").read_text(encoding="utf-8")
+    found = re.findall(r'^    [A-Z_]+ = "([^"]+)"  # (.+)$', source, re.MULTILINE)
+    return table(("kind", "holds"), ((code(kind), text) for kind, text in found))
+
+
+def _loaded_rows() -> tuple[Any, ...]:
+    importlib.import_module("bcvm_core")
+    registry = importlib.import_module("bcvm_core.ops.registry")
+    if not registry.rows():
+        registry.load_families()
+    return tuple(registry.rows())
+
+
+@generator
+def op_counts(_: str) -> str:
+    """How many ops there are, by family."""
+    rows = _loaded_rows()
+    families = dict.fromkeys(row.family for row in rows)
+    parts = ", ".join(f"{sum(row.family == family for row in rows)} {family}" for family in families)
+    return f"{len(rows)} ops: {parts}."
+
+
+@generator
+def ops(_: str) -> str:
+    """The op table, one section per family."""
+    rows = _loaded_rows()
+    out: list[str] = []
+    for family in dict.fromkeys(row.family for row in rows):
+        out.append(f"## {family}\n")
+        members = (row for row in rows if row.family == family)
+        out.append(table(("op", "written as", "meaning", "same bits as NumPy"), map(_op_row, members)))
+        out.append("")
+    return "\n".join(out)
+
+
+def _op_row(row: Any) -> tuple[str, ...]:
+    spellings = [_spelling(s) for s in row.spellings]
+    return code(row.name), ", ".join(dict.fromkeys(filter(None, spellings))), row.doc, "yes" if row.exact else "canonical algorithm"
+
+
+_SYNTAX = {
+    "Add": "x + y", "Sub": "x - y", "Mult": "x * y", "Div": "x / y", "FloorDiv": "x // y", "Mod": "x % y", "Pow": "x ** y",
+    "MatMult": "x @ y", "Lt": "x < y", "LtE": "x <= y", "Gt": "x > y", "GtE": "x >= y", "Eq": "x == y", "NotEq": "x != y",
+    "USub": "-x", "UAdd": "+x", "Invert": "~x", "BitAnd": "x & y", "BitOr": "x | y", "BitXor": "x ^ y", "LShift": "x << y",
+    "RShift": "x >> y", "Subscript": "x[i]",
+}  # fmt: skip
+
+
+def _spelling(spelling: Any) -> str:
+    target = spelling.target.replace("bcvm_core.", "bcvm.").replace("numpy.", "np.", 1) if spelling.kind != "operator" else spelling.target
+    name = target.rpartition(".")[2]
+    if spelling.kind == "operator":
+        return code(_SYNTAX.get(name, name))
+    if target.startswith("np.ndarray."):
+        return code(f"x.{name}" if spelling.kind == "attribute" else f"x.{name}()")
+    return code(target)
+
+
+@generator
+def text_form(_: str) -> str:
+    """The description of the text form that stands at the head of its module."""
+    import inspect
+
+    from bcvm_core.isa import text
+
+    _, _, body = inspect.cleandoc(text.__doc__ or "").partition("::\n\n")
+    block, _, rest = body.partition("\n\nOperands:")
+    return f"```text\n{inspect.cleandoc(block)}\n```\n\nOperands:{rest}".replace("``", "`")
+
+
+@generator
+def policies(_: str) -> str:
+    """The fusion policies that are shipped."""
+    from bcvm_core.fusion import policies as fusion
+
+    return table(("policy", "name", "covers"), ((code(policy), policy.name, policy.description) for policy in fusion.all_policies()))
+
+
+@generator
+def dis(target: str) -> str:
+    """The listing that `bcvm dis` prints for `target`, a function in docs/examples."""
+    from bcvm_core import cli
+    from bcvm_core.isa import text
+
+    name, _, function = target.partition(":")
+    path = ROOT / "docs" / "examples" / name
+    listing = text.disassemble(cli.lower_function(cli.load_function(path, function), []))
+    return f"```text\n{listing.replace(str(path), name).rstrip()}\n```"
+
+
+@generator
+def source(target: str) -> str:
+    """A file of docs/examples, or one function of it."""
+    import ast
+
+    name, _, function = target.partition(":")
+    text = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8")
+    if function:
+        node = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        text = "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    return f"```python\n{text.rstrip()}\n```"
+
+
+@generator
+def commands(_: str) -> str:
+    """The help text of every command, as the command prints it."""
+    from bcvm_core import cli
+
+    out: list[str] = []
+    for name, parser in _parsers("bcvm", cli.build_parser()):
+        out.append(f"## {name}\n\n```text\n{parser.format_help().rstrip()}\n```\n")
+    return "\n".join(out)
+
+
+def _parsers(name: str, parser: argparse.ArgumentParser) -> Iterable[tuple[str, argparse.ArgumentParser]]:
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, inner in action.choices.items():
+                yield from _parsers(f"{name} {word}", inner)
+
+
+@generator
+def knobs(_: str) -> str:
+    """The settings: field, environment variable, default, meaning, from the comments of `config.py`."""
+    text = (ROOT / "bcvm_core/config.py").read_text(encoding="utf-8")
+    found = re.findall(r"^    (\w+): ([^=#]+?) = ([^#]+?)  # ([A-Z][A-Z_]+)(=\S+?)?(?:: | |$)(.*)$", text, re.MULTILINE)
+    assert found, "config.py has no documented field"
+    rows = (
+        (code(name), code(variable + value.rstrip(":")), code(default), meaning) for name, _, default, variable, value, meaning in found
+    )
+    return table(("knob", "environment variable", "default", "meaning"), rows)
+
+
+@generator
+def dependencies(group: str) -> str:
+    """A dependency list of pyproject.toml with the reason that stands beside each line."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    match = re.search(rf"^{re.escape(group)} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    assert match, f"pyproject.toml has no list {group}"
+    found = re.findall(r'^  "([^"]+)",(?:\s+# (.+))?$', match[1], re.MULTILINE)
+    return table(("package", "why"), ((code(spec), reason) for spec, reason in found))
+
+
+@generator
+def deviations(_: str) -> str:
+    """Where BCVM differs from MindSpore on purpose."""
+    module = importlib.import_module("bcvm_core.mindspore.deviations")
+    return str(module.as_markdown())
+
+
+@generator
+def selection_program(op: str) -> str:
+    """A selection program with its explanation, as `bcvm pool OP --select` prints it."""
+    import contextlib
+    import io
+
+    from bcvm_core import cli
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert cli.main(["pool", op, "--select"]) == 0
+    return f"```text\n{out.getvalue().rstrip()}\n```"

@@ -1,0 +1,65 @@
+"""The documentation builds strictly, fetches nothing from elsewhere, and prints what the code prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built documentation."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=repository, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_pages_are_filled_in(site: Path) -> None:
+    from bcvm_core.isa.opcodes import TABLE
+
+    pages = {path.name: path.read_text(encoding="utf-8") for path in site.glob("*.html")}
+    assert [name for name, text in pages.items() if "{{" in text] == []
+    assert [row.name for row in TABLE if row.name not in pages["bytecode.html"]] == []
+    assert "LOAD_TENSOR" in pages["index.html"]
+
+
+@pytest.mark.slow
+def test_pages_fetch_nothing_from_elsewhere(site: Path) -> None:
+    outside = []
+    for path in site.rglob("*.html"):
+        for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", path.read_text(encoding="utf-8")):
+            if re.search(r'(?:src|href)="(?:https?:)?//', tag) and 'rel="canonical"' not in tag:
+                outside.append((path.name, tag))
+    assert outside == []
+
+
+def test_the_readme_prints_what_the_code_prints(repository: Path, tmp_path: Path) -> None:
+    """Its first Python block, listed by `bcvm dis`, is its first text block that begins with `.program`."""
+    from bcvm_core import cli
+    from bcvm_core.isa import text
+
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[:1]
+    (listing,) = re.findall(r"```text\n(\.program.*?)```", readme, re.DOTALL)[:1]
+    path = tmp_path / "readme_example.py"
+    path.write_text(source, encoding="utf-8")
+    program = cli.lower_function(cli.load_function(path, "dynamic_forward"), [])
+    assert text.disassemble(program).rstrip() == listing.rstrip()
+
+
+def test_links_between_files_lead_somewhere(repository: Path) -> None:
+    broken = []
+    for page in (repository / "README.md", repository / "CHANGELOG.md"):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if not (repository / target).exists():
+                broken.append((page.name, target))
+    assert broken == []
