@@ -22,6 +22,7 @@ from .vm.linked import Linker
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__bcvm__"
+_VIEWS = ("stats", "explain", "program", "dis")
 _log = logging.getLogger("bcvm")
 
 
@@ -60,11 +61,12 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
 
 def _twin_of(function: Any, strict: bool) -> types.FunctionType:
     known = getattr(function, _ATTRIBUTE, None)
-    if isinstance(known, Linker) and known.strict == strict and type(function) is types.FunctionType and function.__code__ is known.code:
+    if isinstance(known, Linker) and known.strict == strict and "stats" in function.__dict__:
         return function
     if isinstance(known, Linker):
         function = twin.make_twin(function, known.original)
-        function.__dict__.pop(_ATTRIBUTE, None)
+        for name in (_ATTRIBUTE, *_VIEWS):
+            function.__dict__.pop(name, None)
     found = source.find(function)
     linker = Linker(function, found, strict=strict)
     _check_shapes(linker, function)
@@ -120,6 +122,11 @@ def program_of(function: Any, *args: Any) -> Any:
 
 def nojit(function: F) -> F:
     """Keep a function as plain Python wherever BCVM would lower it."""
+    known = linker_of(function)
+    if known is not None and isinstance(function, types.FunctionType):
+        function.__code__ = known.original
+        for name in (_ATTRIBUTE, *_VIEWS):
+            function.__dict__.pop(name, None)
     function.__bcvm_nojit__ = True  # type: ignore[attr-defined]
     return function
 

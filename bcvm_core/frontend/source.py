@@ -46,16 +46,21 @@ class FunctionSource:
 
 
 def _copy(node: Any) -> Any:
-    """A deep copy of a syntax tree that shares nothing mutable with it."""
-    if isinstance(node, ast.AST):
-        new = node.__class__.__new__(node.__class__)
-        for name, value in node.__dict__.items():
-            if not name.startswith("bcvm_"):
-                setattr(new, name, _copy(value))
-        return new
+    """A deep copy of what a syntax tree means: fields and positions, nothing that tools hang on nodes.
+
+    (Some hang parents on every node, also on the context and operator objects that all trees share.)
+    """
     if isinstance(node, list):
         return [_copy(item) for item in node]
-    return node
+    if not isinstance(node, ast.AST):
+        return node
+    if not node._fields and not node._attributes:
+        return node  # Load, Add, ...: shared by all trees
+    new = node.__class__()
+    for name in node._fields + node._attributes:
+        if hasattr(node, name):
+            setattr(new, name, _copy(getattr(node, name)))
+    return new
 
 
 def copy_tree(node: Any) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import BcvmError, LoweringError, StrictError, Where
+from ..errors import LoweringError
 from ..events import Lowered, bus
 from ..frontend.lowering import RegionCode
 from ..frontend.regions import MISSING
@@ -185,21 +185,15 @@ class Linker(SiteOwner):
     def explain(self) -> str:
         """One line per site: place, form, ops, how often it ran, and why it last went to the host."""
         lines = [f"{self.name} ({self.filename})"]
-        for site in self.table.live:
-            ops = ", ".join(dict.fromkeys(site.code.ops)) if isinstance(site, Region) else (site.op or "call")
-            state = f"{site.hits} runs" if site.hits else "not run yet"
-            reason = f"; last handed back: {site.last_reason}" if site.last_reason else ""
-            lines.append(f"  line {site.key[1]:<4} {site.key[0]:<6} {ops}: {state}{reason}")
+        lines += [describe_site(site) for site in self.table.live]
         if len(lines) == 1:
             lines.append("  no tensor work found")
         return "\n".join(lines)
 
 
-def strict_error(owner: SiteOwner, what: str, line: int, column: int) -> StrictError:
-    """The error of strict mode at a place in the user's source."""
-    return StrictError(what, where=Where(filename=owner.filename, line=line, column=column), fix="drop strict=True, or see `bcvm pool`")
-
-
-def is_ours(error: BaseException) -> bool:
-    """Is this one of the errors BCVM raises on purpose?"""
-    return isinstance(error, BcvmError)
+def describe_site(site: Site) -> str:
+    """A site in one line: place, form, ops, runs, and why it last went to the host."""
+    ops = ", ".join(dict.fromkeys(site.code.ops)) if isinstance(site, Region) else (site.op or "call")
+    state = f"{site.hits} runs" if site.hits else "not run by the VM"
+    reason = f"; last handed back: {site.last_reason}" if site.last_reason else ""
+    return f"  line {site.key[1]:<4} {site.key[0]:<6} {ops}: {state}{reason}"

@@ -1,0 +1,230 @@
+"""`CellSession`: what a notebook kernel needs to run cells through the VM.
+
+A cell is transformed once as a whole (runs of plain assignments are grouped), and each top-level
+node is linked just before it runs, when the namespace holds the true types of its names.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import logging
+import types
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .errors import LoweringError
+from .frontend.regions import MISSING, Kind, kind_of_value
+from .frontend.source import copy_tree
+from .isa.program import Program
+from .jit import adopt, linker_of
+from .vm import twin
+from .vm.linked import Linker, SiteTable
+from .vm.region import SiteOwner
+from .vm.rewrite import FormerContext, RegionFormer
+from .vm.stats import Stats
+
+_log = logging.getLogger("bcvm")
+_ADOPT = "\x00bcvm:adopt"
+_CACHE_SIZE = 256
+_GROUPED = (ast.Assign, ast.AugAssign)
+
+Compile = Callable[[ast.AST], types.CodeType]
+
+
+class _CellOwner(SiteOwner):
+    """Owner of the sites of cell statements; statements run once, so nothing is linked again."""
+
+    def __init__(self, session: CellSession, filename: str) -> None:
+        super().__init__()
+        self.stats = session.statements
+        self.filename = filename
+        self.globals = session.namespace()
+        self.strict = session.strict
+
+
+class CellSession:
+    """The cells of one shell. `namespace` returns the dict in which cells run.
+
+    `enabled` switches the whole session, `strict` makes host executions of ops errors.
+    """
+
+    def __init__(self, namespace: Callable[[], dict[str, Any]]) -> None:
+        self.namespace = namespace
+        self.enabled = True
+        self.strict = False
+        self.statements = Stats()
+        self.last_cell: ast.Module | None = None
+        self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
+        self._tables: list[SiteTable] = []
+        self._at_cell_start = Stats()
+        self._cache: OrderedDict[Any, tuple[types.CodeType, SiteTable]] = OrderedDict()
+
+    # -- hooks ------------------------------------------------------------------------------------
+
+    def transform(self, module: ast.Module) -> ast.Module:
+        """Group runs of assignments, so that they can become one region. Never raises."""
+        if not self.enabled:
+            return module
+        try:
+            self._begin(module)
+            module.body = _group(module.body)
+        except Exception:
+            _log.debug("grouping a cell failed", exc_info=True)
+        return module
+
+    def compile_node(self, node: ast.AST, filename: str, compile_plain: Compile) -> types.CodeType:
+        """Compile one top-level node (in a Module or Interactive), linked by the types in the namespace.
+
+        Whatever goes wrong on our side, the node is compiled as it is; errors of `compile_plain`
+        itself are the user's and rise.
+        """
+        if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
+            return compile_plain(node)
+        _ungroup(node)
+        original = copy_tree(node)
+        try:
+            table = self._link(node, filename)
+        except Exception:
+            _log.debug("linking a cell statement failed", exc_info=True)
+            return compile_plain(original)
+        if isinstance(table, types.CodeType):
+            return table
+        key, sites = table
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="'str' object is not callable", category=SyntaxWarning)  # our placeholders
+            code = compile_plain(node)
+        code = twin.put_constants(code, {**sites.placeholders, _ADOPT: self._adopt})
+        if sites.live:
+            self._tables.append(sites)
+        self._cache[key] = (code, sites)
+        while len(self._cache) > _CACHE_SIZE:
+            self._cache.popitem(last=False)
+        return code
+
+    def _link(self, node: ast.Module | ast.Interactive, filename: str) -> types.CodeType | tuple[Any, SiteTable]:
+        """Form the regions of a node in place; or the code of the same node, linked for the same types before."""
+        namespace = self.namespace()
+        names = sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)})
+        kinds = tuple(kind_of_value(namespace.get(n, MISSING)) for n in names)
+        key = (filename, self.strict, type(node).__name__, ast.dump(node, include_attributes=True), kinds)
+        known = self._cache.get(key)
+        if known is not None:
+            self._cache.move_to_end(key)
+            self._tables.append(known[1])
+            return known[0]
+        table = SiteTable(_CellOwner(self, filename))
+        seeds: dict[str, Kind] = {n: k for n, k in zip(names, kinds, strict=True) if n in namespace}
+        context = FormerContext("<cell>", filename, self._lookup, table, seeds=seeds, namespace_scope=True)
+        former = RegionFormer(node, context, bound=(*namespace, *dir(builtins)))
+        node.body = former.block(list(node.body))
+        _mark_functions(node)
+        return key, table
+
+    def _lookup(self, name: str) -> Any:
+        namespace = self.namespace()
+        return namespace[name] if name in namespace else getattr(builtins, name, MISSING)
+
+    def _adopt(self, function: Any) -> Any:
+        """The innermost decorator of functions defined in cells."""
+        result = adopt(function)
+        linker = linker_of(function)
+        if linker is not None:
+            linker.strict = self.strict
+            self._linkers.add(linker)
+        return result
+
+    def _begin(self, module: ast.Module) -> None:
+        self.last_cell = copy_tree(module)
+        self._tables = []
+        self._at_cell_start = self.stats()
+
+    # -- views ------------------------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """What ran since the session began: cell statements and functions defined in cells."""
+        total = Stats().merge(self.statements)
+        for linker in list(self._linkers):
+            total.merge(linker.stats)
+        return total
+
+    def cell_stats(self) -> Stats:
+        """What ran since the latest cell began."""
+        return self.stats().since(self._at_cell_start)
+
+    def program(self) -> Program:
+        """The Program of the latest cell. Raises LoweringError when no cell has run."""
+        from .frontend.generator import generate_cell
+
+        if self.last_cell is None:
+            raise LoweringError("no cell has run through the VM yet", fix="run a cell, then ask again")
+        return generate_cell(copy_tree(self.last_cell), self._lookup)
+
+    def explain(self) -> str:
+        """One line per site of the latest cell, then of each function defined in the session that has run."""
+        lines = [line for table in self._tables for line in site_lines(table)]
+        for linker in sorted(self._linkers, key=lambda x: x.name):
+            if any(s.hits or s.misses for s in linker.table.live):
+                lines.append(linker.explain())
+        return "\n".join(lines) or "no tensor work found in the latest cell"
+
+
+def site_lines(table: SiteTable) -> list[str]:
+    """One line per site: place, form, ops, runs, and why it last went to the host."""
+    from .vm.linked import describe_site
+
+    return [describe_site(site) for site in table.live]
+
+
+def _group(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Runs of assignments become one `if True:` each, taken apart again by `compile_node`.
+
+    IPython compiles and runs top-level nodes one by one; a group is compiled at once. The last
+    node stays alone since its kind decides what is displayed. Should a group ever be compiled
+    elsewhere, it means the same.
+    """
+    out: list[ast.stmt] = []
+    run: list[ast.stmt] = []
+
+    def flush() -> None:
+        if len(run) > 1:
+            group = ast.If(test=ast.Constant(True), body=list(run), orelse=[])
+            ast.copy_location(group, run[0])
+            ast.copy_location(group.test, run[0])
+            group.bcvm_group = True  # type: ignore[attr-defined]
+            out.append(group)
+        else:
+            out.extend(run)
+        run.clear()
+
+    for statement in body[:-1]:
+        if isinstance(statement, _GROUPED) and not _awaits(statement):
+            run.append(statement)
+        else:
+            flush()
+            out.append(statement)
+    flush()
+    return out + body[-1:]
+
+
+def _awaits(statement: ast.stmt) -> bool:
+    """Top-level await decides how IPython runs a node."""
+    return any(isinstance(n, ast.Await | ast.AsyncFor | ast.AsyncWith) for n in ast.walk(statement))
+
+
+def _ungroup(node: ast.Module | ast.Interactive) -> None:
+    node.body = [s for part in node.body for s in (part.body if getattr(part, "bcvm_group", False) else [part])]  # type: ignore[attr-defined]
+
+
+def _mark_functions(node: ast.AST) -> None:
+    """Give each function of the cell (not those inside functions) the adopting decorator, innermost and on the `def` line."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            mark = ast.copy_location(ast.Constant(_ADOPT), child)
+            mark.end_lineno, mark.end_col_offset = child.lineno, child.col_offset
+            child.decorator_list.append(mark)
+        elif not isinstance(child, ast.Lambda | ast.expr):
+            _mark_functions(child)
