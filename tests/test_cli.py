@@ -287,7 +287,7 @@ def test_pool_explains_a_selection_for_given_operands(capsys: pytest.CaptureFixt
     [
         (["--select"], "--select needs an op"),
         (["add", "--select", "float32[2]"], "add takes 2 operands"),
-        (["matmul", "--select", "float32[2]", "'text'"], "Python runs matmul on such operands"),
+        (["matmul", "--select", "float32[2]", "{1: 2}"], "Python runs matmul on such operands"),
     ],
 )
 def test_pool_says_what_is_wrong(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
