@@ -120,6 +120,8 @@ def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims
         raise Decline("NumPy warns about degrees of freedom")
     if types is None or array.ndim == 0:
         return np.var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+    if types[1].kind == "c" and array.dtype.kind != "c":
+        raise Decline("a complex variance of real numbers")
     result = np.empty(0, types[1]).real.dtype
     return finish(var_of(_cast(array, *types), axes, n - ddof), array, axes, result, keepdims)
 

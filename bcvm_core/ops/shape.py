@@ -74,8 +74,8 @@ def _view(
 
 
 _ARRAYS = Param("arrays", "tensors")
-_RESHAPE = "a, /, shape=None, order='C', *, newshape=None, copy=None" if hasattr(np, "concat") else "a, newshape, order='C'"
-_RESHAPE_NAMES = {"a": "x"} if hasattr(np, "concat") else {"a": "x", "newshape": "shape"}
+_RESHAPE = "a, /, shape, order='C', *, copy=None" if NUMPY_2 else "a, newshape, order='C'"
+_RESHAPE_NAMES = {"a": "x"} if NUMPY_2 else {"a": "x", "newshape": "shape"}
 
 _INDEXING = (
     _view(
