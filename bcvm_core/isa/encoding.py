@@ -8,8 +8,7 @@
     signatures   the rows that the programs use: op, then dtype, layout and memory of each operand
     programs     a count, then each: header, code, source map, nested programs
 
-Numbers are varints. What an instruction's bytes are follows from its row of the opcode table and
-from `FORMS`, one row per operand kind. Signature ids are local to the file: they are mapped to
+How names, constants, rows and operands are written stands in `isa.binary`. Signature ids are local to the file: they are mapped to
 the process's table when a file is read. The reader trusts nothing: a malformed file is a
 DecodeError, allocations are bounded by the file's size, nothing in a file is ever executed here.
 """
@@ -17,18 +16,15 @@ DecodeError, allocations are bounded by the file's size, nothing in a file is ev
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from .. import dtypes
-from ..errors import BcvmError, DecodeError, EncodeError
+from ..errors import BcvmError, DecodeError, EncodeError, SignatureError
 from . import opcodes
-from .constants import MAX_DEPTH, Reader, Writer, encoded, read_value, write_value
-from .hints import MAX_RANK, Aligned, Dim, ShapeHint
-from .opcodes import Kind
-from .program import Arg, HostBlock, HostSite, Instruction, Program, SourceLoc
-from .signature import LAYOUTS, MEMORY, PYTHON_SCALARS, OperandClass, Signature, SignatureTable
+from .binary import FORMS, In, Out, read_tables, tables
+from .constants import MAX_DEPTH, encoded
+from .program import HostBlock, HostSite, Instruction, Program, SourceLoc
+from .signature import SignatureTable
 from .signature import table as process_table
 
 MAGIC = b"BCVM"
@@ -36,53 +32,6 @@ VERSION = 1
 PROGRAM_KINDS = ("function", "cell", "region", "generator", "coroutine", "async_generator")
 HOST_KINDS = ("stmt", "expr")
 _FIX = "encode it again from its source"
-
-
-class _Out(Writer):
-    """A writer with the tables that all programs of the file share."""
-
-    def __init__(self, signatures: SignatureTable) -> None:
-        super().__init__()
-        self.signatures = signatures
-        self.names: dict[str, int] = {}
-        self.consts: dict[bytes, int] = {}
-        self.rows: dict[int, int] = {}
-
-    def name(self, text: str) -> None:
-        if type(text) is not str:
-            raise EncodeError(f"{text!r} is no text")
-        self.uint(self.names.setdefault(text, len(self.names)))
-
-    def name_list(self, texts: Sequence[str]) -> None:
-        self.uint(len(texts))
-        for text in texts:
-            self.name(text)
-
-
-class _In(Reader):
-    """A reader with the tables of the file."""
-
-    names: list[str]
-    consts: list[Any]
-    rows: list[Signature]
-
-    def __init__(self, data: bytes, signatures: SignatureTable) -> None:
-        super().__init__(data)
-        self.signatures = signatures
-
-    def name(self) -> str:
-        return str(self.pick(self.names, "name"))
-
-    def name_list(self) -> tuple[str, ...]:
-        return tuple(self.name() for _ in range(self.count()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How one kind of operand is written and read."""
-
-    write: Callable[[_Out, Any], None]
-    read: Callable[[_In], Any]
 
 
 def encode(program: Program, *, signatures: SignatureTable = process_table) -> bytes:
@@ -100,12 +49,14 @@ def decode(data: bytes, *, signatures: SignatureTable = process_table) -> Progra
 
 def encode_all(programs: Sequence[Program], *, signatures: SignatureTable = process_table) -> bytes:
     """Several programs in one file; names, constants and signature rows are stored once."""
-    out = _Out(signatures)
+    out = Out(signatures)
     out.uint(len(programs))
     try:
         for program in programs:
             _write_program(out, program, 0)
-        body = _tables(out) + bytes(out.data)
+        body = tables(out) + bytes(out.data)
+    except SignatureError as error:
+        raise EncodeError(error.what, fix=error.fix) from None
     except (TypeError, ValueError, AttributeError) as error:
         raise EncodeError(f"the program holds an operand of a wrong kind: {error}", fix="run the verifier on it") from None
     return MAGIC + bytes([VERSION]) + zlib.crc32(body).to_bytes(4, "little") + body
@@ -115,8 +66,8 @@ def decode_all(data: bytes, *, signatures: SignatureTable = process_table) -> tu
     """The programs of `encode_all`'s bytes. Raises DecodeError, never anything else."""
     body = _checked_body(data)
     try:
-        source = _In(body, signatures)
-        _read_tables(source)
+        source = In(body, signatures)
+        read_tables(source)
         programs = tuple(_read_program(source, 0) for _ in range(source.count()))
         if source.at != len(body):
             raise source.fail("bytes are left after the last program")
@@ -149,184 +100,10 @@ def _checked_body(data: bytes) -> bytes:
     return body
 
 
-# --- tables
-
-
-def _tables(out: _Out) -> bytes:
-    rows = [out.signatures.row(number) for number in out.rows]
-    for row in rows:  # may add names
-        out.names.setdefault(row.op, len(out.names))
-    head = Writer()
-    head.uint(len(out.names))
-    for text in out.names:
-        head.blob(text.encode("utf-8", "surrogatepass"))
-    head.uint(len(out.consts))
-    for raw in out.consts:
-        head.data += raw
-    head.uint(len(rows))
-    for row in rows:
-        head.uint(out.names[row.op])
-        head.uint(len(row.operands))
-        for operand in row.operands:
-            _write_class(head, operand)
-    return bytes(head.data)
-
-
-def _write_class(out: Writer, operand: OperandClass) -> None:
-    row = dtypes.BY_NAME.get(operand.dtype)
-    out.byte(row.code if row is not None else 0x80 + PYTHON_SCALARS.index(operand.dtype))
-    out.byte(LAYOUTS.index(operand.layout) << 4 | MEMORY.index(operand.memory))
-
-
-def _read_class(source: Reader) -> OperandClass:
-    code, place = source.byte(), source.byte()
-    if code in dtypes.BY_CODE:
-        dtype = dtypes.BY_CODE[code].name
-    elif 0 <= code - 0x80 < len(PYTHON_SCALARS):
-        dtype = PYTHON_SCALARS[code - 0x80]
-    else:
-        raise source.fail(f"there is no dtype {code}")
-    if place >> 4 >= len(LAYOUTS) or place & 15 >= len(MEMORY):
-        raise source.fail(f"there is no layout and memory {place}")
-    return OperandClass(dtype, LAYOUTS[place >> 4], MEMORY[place & 15])
-
-
-def _read_tables(source: _In) -> None:
-    source.names = [source.blob().decode("utf-8", "surrogatepass") for _ in range(source.count())]
-    source.consts = [read_value(source) for _ in range(source.count())]
-    source.rows = []
-    for _ in range(source.count(2)):
-        op = source.name()
-        source.rows.append(Signature(op, tuple(_read_class(source) for _ in range(source.count(2)))))
-
-
-# --- operands
-
-
-def _write_index(out: _Out, value: int) -> None:
-    out.uint(value)
-
-
-def _read_index(source: _In) -> int:
-    return source.uint()
-
-
-def _write_optional(out: _Out, value: int | None) -> None:
-    out.uint(0 if value is None else value + 1)
-
-
-def _read_optional(source: _In) -> int | None:
-    word = source.uint()
-    return word - 1 if word else None
-
-
-def _write_signature(out: _Out, number: int) -> None:
-    if type(number) is not int:
-        raise EncodeError(f"{number!r} is no signature")
-    if number:
-        out.signatures.row(number)
-    out.uint(out.rows.setdefault(number, len(out.rows) + 1) if number else 0)
-
-
-def _read_signature(source: _In) -> int:
-    """Only rows that an instruction uses take a place in the process's table."""
-    number = source.uint()
-    if number > len(source.rows):
-        raise source.fail(f"there is no signature {number}")
-    return source.signatures.intern(source.rows[number - 1]) if number else 0
-
-
-def _write_args(out: _Out, args: tuple[Arg, ...]) -> None:
-    out.uint(len(args))
-    for arg in args:
-        out.uint(arg.index << 2 | bool(arg.is_const) << 1 | (arg.name is not None))
-        if arg.name is not None:
-            out.name(arg.name)
-
-
-def _read_args(source: _In) -> tuple[Arg, ...]:
-    args = []
-    for _ in range(source.count()):
-        word = source.uint()
-        args.append(Arg(bool(word & 2), word >> 2, source.name() if word & 1 else None))
-    return tuple(args)
-
-
-def _write_hint(out: _Out, hint: ShapeHint) -> None:
-    """Rank and `...`, then per dim: kind in the low two bits (fixed, named, free, aligned) and its number."""
-    out.uint(len(hint.dims) << 1 | hint.any_leading)
-    for dim in hint.dims:
-        if isinstance(dim, str):
-            out.uint(out.names.setdefault(dim, len(out.names)) << 2 | 1)
-        elif isinstance(dim, Aligned):
-            out.uint(dim.multiple << 2 | 3)
-        else:
-            out.uint(2 if dim is None else dim << 2)
-
-
-def _read_hint(source: _In) -> ShapeHint:
-    word = source.uint()
-    if word >> 1 > MAX_RANK:
-        raise source.fail(f"a hint of {word >> 1} dims")
-    return ShapeHint(tuple(_read_dim(source) for _ in range(word >> 1)), bool(word & 1))
-
-
-def _read_dim(source: _In) -> Dim:
-    word = source.uint()
-    number, kind = word >> 2, word & 3
-    if kind == 1:
-        if number >= len(source.names):
-            raise source.fail(f"there is no name {number}")
-        return source.names[number]
-    if kind == 3:
-        if number < 2:
-            raise source.fail(f"alignment {number}")
-        return Aligned(number)
-    return None if kind == 2 else number
-
-
-def _write_list(write: Callable[[_Out, Any], None]) -> Callable[[_Out, Any], None]:
-    def write_all(out: _Out, values: tuple[Any, ...]) -> None:
-        out.uint(len(values))
-        for value in values:
-            write(out, value)
-
-    return write_all
-
-
-def _read_list(read: Callable[[_In], Any]) -> Callable[[_In], Any]:
-    return lambda source: tuple(read(source) for _ in range(source.count()))
-
-
-_INDEX = _Form(_write_index, _read_index)
-_OPTIONAL = _Form(_write_optional, _read_optional)
-_NAME = _Form(_Out.name, _In.name)
-
-FORMS: dict[Kind, _Form] = {
-    Kind.DEST: _INDEX,
-    Kind.OPT_DEST: _OPTIONAL,
-    Kind.DESTS: _Form(_write_list(_write_index), _read_list(_read_index)),
-    Kind.REG: _INDEX,
-    Kind.OPT_REG: _OPTIONAL,
-    Kind.VAR: _NAME,
-    Kind.HINT: _Form(_write_hint, _read_hint),
-    Kind.OP: _NAME,
-    Kind.SIG: _Form(_write_signature, _read_signature),
-    Kind.ARGS: _Form(_write_args, _read_args),
-    Kind.CONST: _INDEX,
-    Kind.SCALAR: _Form(write_value, read_value),
-    Kind.LABEL: _INDEX,
-    Kind.POLICY: _INDEX,
-    Kind.HOST: _INDEX,
-    Kind.DEVICE: _NAME,
-    Kind.DEVICES: _Form(_Out.name_list, _In.name_list),
-}
-
-
 # --- programs
 
 
-def _write_program(out: _Out, program: Program, depth: int) -> None:
+def _write_program(out: Out, program: Program, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise EncodeError(f"programs are nested more than {MAX_DEPTH} deep")
     out.name(program.name)
@@ -351,7 +128,7 @@ def _write_program(out: _Out, program: Program, depth: int) -> None:
         _write_program(out, nested, depth + 1)
 
 
-def _read_program(source: _In, depth: int) -> Program:
+def _read_program(source: In, depth: int) -> Program:
     if depth > MAX_DEPTH:
         raise source.fail(f"programs are nested more than {MAX_DEPTH} deep")
     name, kind = source.name(), source.byte()
@@ -368,7 +145,7 @@ def _read_program(source: _In, depth: int) -> Program:
     return Program(name, params, instructions, PROGRAM_KINDS[kind], dims, consts, hosts, nested, local_names, filename, first_line)
 
 
-def _write_instruction(out: _Out, instruction: Instruction) -> None:
+def _write_instruction(out: Out, instruction: Instruction) -> None:
     row = opcodes.BY_NAME.get(instruction.opcode)
     if row is None:
         raise EncodeError(f"there is no opcode {instruction.opcode!r}")
@@ -377,7 +154,7 @@ def _write_instruction(out: _Out, instruction: Instruction) -> None:
         FORMS[kind].write(out, value)
 
 
-def _read_instruction(source: _In) -> tuple[str, tuple[Any, ...]]:
+def _read_instruction(source: In) -> tuple[str, tuple[Any, ...]]:
     code = source.byte()
     row = opcodes.BY_CODE.get(code)
     if row is None:
@@ -385,7 +162,7 @@ def _read_instruction(source: _In) -> tuple[str, tuple[Any, ...]]:
     return row.name, tuple(FORMS[kind].read(source) for _, kind in row.operands)
 
 
-def _write_host(out: _Out, host: HostBlock) -> None:
+def _write_host(out: Out, host: HostBlock) -> None:
     out.byte(HOST_KINDS.index(host.kind))
     out.name(host.source)
     out.name_list(host.reads)
@@ -401,7 +178,7 @@ def _write_host(out: _Out, host: HostBlock) -> None:
         out.name_list(site.targets)
 
 
-def _read_host(source: _In) -> HostBlock:
+def _read_host(source: In) -> HostBlock:
     kind = source.byte()
     if kind >= len(HOST_KINDS):
         raise source.fail(f"there is no host block kind {kind}")
@@ -411,7 +188,7 @@ def _read_host(source: _In) -> HostBlock:
     return HostBlock(HOST_KINDS[kind], text, reads, writes, line, column, sites)
 
 
-def _read_site(source: _In) -> HostSite:
+def _read_site(source: In) -> HostSite:
     line, column, end_line, end_column = (source.uint() for _ in range(4))
     return HostSite(line, column, end_line, end_column, source.name(), source.uint(), source.name_list())
 
@@ -419,7 +196,7 @@ def _read_site(source: _In) -> HostSite:
 # --- source map: per instruction a flag byte (place? end line? end column?), then differences to the place before
 
 
-def _write_source_map(out: _Out, program: Program) -> None:
+def _write_source_map(out: Out, program: Program) -> None:
     """Nothing but a zero when no instruction has a place."""
     placed = any(i.loc is not None for i in program.instructions)
     out.byte(placed)
@@ -439,7 +216,7 @@ def _write_source_map(out: _Out, program: Program) -> None:
             out.uint(loc.end_column)
 
 
-def _read_source_map(source: _In, count: int) -> list[SourceLoc | None]:
+def _read_source_map(source: In, count: int) -> list[SourceLoc | None]:
     if not source.byte():
         return [None] * count
     places: list[SourceLoc | None] = []

@@ -53,6 +53,14 @@ def parse(block: HostBlock) -> ast.Module | ast.Expression:
     return tree
 
 
+def may_leave(block: HostBlock) -> bool:
+    """Whether statements of the block may leave it by return, break or continue; its value then says how it was left."""
+    try:
+        return any(isinstance(node, ast.Return | ast.Break | ast.Continue) for node in ast.walk(parse(block)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True  # another rule refuses the source
+
+
 def _sites_problem(block: Any, tree: ast.AST, programs: int) -> str | None:
     expressions, statements = _spans(tree)
     taken: list[Span] = []

@@ -120,7 +120,8 @@ TABLE: tuple[OpcodeRow, ...] = (
     _row("FUSE_ACROSS_DEVICE", 0x83, "policy:policy devices:devices", "-",
          "Like FUSE_START, for one region whose parts may run on several devices; ended by FUSE_END.", region=1),
     _row("CALL_HOST", 0x90, "dest:dest? host:host", "run H[host] in the frame; R[dest] := its value",
-         "Run Python that is no tensor work, with full Python semantics. An expression block has a value, a statement block has none."),
+         "Run Python that is no tensor work, with full Python semantics. An expression block has a value. A statement block's is None, "
+         "or, when a return, break or continue left it, the triple (value, is return, is break)."),
 )  # fmt: skip
 
 BY_NAME: dict[str, OpcodeRow] = {row.name: row for row in TABLE}
