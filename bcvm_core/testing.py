@@ -55,7 +55,7 @@ def corrupt_kernel(name: str, how: str | Callable[[Any], Any] = "last_bit", *, w
         def wrong(*operands: Any, **attrs: Any) -> Any:
             result = fn(*operands, **attrs)
             if writes:  # what it leaves in its first operand is the result
-                operands[0][...] = spoil(operands[0])
+                operands[0][... if isinstance(operands[0], np.ndarray) else slice(None)] = spoil(operands[0])
                 return result
             return spoil(result)
 
