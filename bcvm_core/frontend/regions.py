@@ -308,7 +308,9 @@ class Classifier:
         if base is Kind.PYTHON:
             from_shape = getattr(node.value, "bcvm_call", None) is not None
             return Info(Kind.PYTHON if from_shape else Kind.UNKNOWN, below)
-        looks_like_array = base is Kind.TENSOR or any(isinstance(n, ast.Slice | ast.Tuple) for n in (node.slice,))
+        index_call = getattr(node.slice, "bcvm_call", None)
+        sliced = isinstance(node.slice, ast.Slice | ast.Tuple) or (index_call is not None and index_call.op.name == "slice")
+        looks_like_array = base is Kind.TENSOR or sliced  # v[i] of an unknown v is as likely a list
         return Info(Kind.UNKNOWN, below + (1 if looks_like_array else 0))
 
     def _call(self, node: ast.Call) -> Info | None:
@@ -407,9 +409,7 @@ def _bindings(root: ast.AST) -> Iterable[Binding]:
                 yield from _targets(target, node.value, "value")
         elif isinstance(node, ast.AugAssign):
             yield from _targets(node.target, ast.copy_location(ast.BinOp(_load(node.target), node.op, node.value), node), "value")
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            yield from _targets(node.target, node.value, "value")
-        elif isinstance(node, ast.NamedExpr):
+        elif isinstance(node, ast.AnnAssign) and node.value is not None or isinstance(node, ast.NamedExpr):
             yield from _targets(node.target, node.value, "value")
         elif isinstance(node, ast.For):
             yield from _targets(node.target, node.iter, "element")

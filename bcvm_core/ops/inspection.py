@@ -149,5 +149,13 @@ ROWS: tuple[OpInfo, ...] = (
     _row("list", _collect(list), "The builtin list.", (builtin("list", "x, /"),), pure_python=True, result="any"),
     _row("min_of", _extreme(min), "The builtin min.", (builtin("min", "*args"),), params=(_VALUES,), pure_python=True, result="any"),
     _row("max_of", _extreme(max), "The builtin max.", (builtin("max", "*args"),), params=(_VALUES,), pure_python=True, result="any"),
+    _row(
+        "slice",
+        slice,
+        "An index with start, stop and step.",
+        (builtin("slice", "start, stop, step=None"),),
+        params=(Param("start"), Param("stop"), Param("step", default=None)),
+        pure_python=True,
+    ),
     _row("range", _range, "The builtin range.", (builtin("range", "*args"),), params=(Param("args", default=()),), pure_python=True),
 )

@@ -25,6 +25,14 @@ _CONTAINERS = (dict, list)
 _WARN_ONLY = frozenset({"warn", "ignore"})
 
 
+class NoTensorError(Decline):
+    """A region met no tensor; or (`personality`) tensors of another library than it was bound for."""
+
+    def __init__(self, personality: str | None) -> None:
+        self.personality = personality
+        super().__init__("no operand is a tensor")
+
+
 class SiteOwner:
     """What sites need to know of the function or cell they stand in. The linker subclasses it."""
 
@@ -82,36 +90,39 @@ class Region:
     def _bind(self, args: tuple[Any, ...]) -> Plan | None:
         types = tuple(map(type, args))
         if types in self.plans:
-            self._miss()
+            self.miss()
             return None
-        inputs = args[: len(self.code.inputs)]
-        personalities = {registry.personality_of(t) for t in types[: len(inputs)]} - {None}
-        if not personalities and not self.code.callables:
+        count = len(self.code.inputs)
+        personalities = {registry.personality_of(t) for t in types[:count]} - {None}
+        hidden = not personalities and not self.code.callables
+        if hidden and not _loads(self.code):
             self.plans[types] = None
-            self._miss()
+            self.miss()
             return None
-        code: RegionCode | None = self.code
-        if "mindspore" in personalities:
-            code = self.relower("mindspore")
+        return self.bind_as("mindspore" if "mindspore" in personalities else "numpy", types, args[count:], hidden)
+
+    def bind_as(self, personality: str, types: tuple[type, ...], callables: tuple[Any, ...], hidden: bool) -> Plan | None:
+        """Make the plan for operand types; `hidden`: tensors can only come out of containers or attributes."""
+        code = self.code if personality == "numpy" else self.relower(personality)
         if code is None or not set(code.inputs) <= set(self.code.inputs):
             self.plans[types] = None
-            self._hand_back("not spelled as an op for these operands", self.code.ops)
+            self.hand_back("not spelled as an op for these operands", self.code.ops)
             return None
-        runner = RegionRunner(self, code, args[len(inputs) :])
+        runner = RegionRunner(self, code, callables, personality, hidden)
         self.plans[types] = runner
         self.owner.stats.count_bound()
         if bus.active:
             bus.emit(Bound(repr(self), (), "[...]", 0.0))
         return runner
 
-    def _miss(self) -> None:
+    def miss(self) -> None:
         """Not tensors: this is not ours. After a while the site is taken out of the code."""
         self.misses += 1
         if not self.hits and self.misses >= config.current.prune_after:
             self.dead = True
             self.owner.site_is_dead(self)
 
-    def _hand_back(self, reason: str, ops: tuple[str, ...]) -> None:
+    def hand_back(self, reason: str, ops: tuple[str, ...]) -> None:
         """Tensors, but Python must do it: counted, and an error under strict."""
         self.last_reason = reason
         self.owner.stats.count_host(ops, reason)
@@ -129,22 +140,23 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "callables", "order", "sites", "steps", "namespace")
+    __slots__ = ("region", "code", "callables", "personality", "hidden", "order", "sites", "steps")
 
-    def __init__(self, region: Region, code: RegionCode, callables: tuple[Any, ...]) -> None:
+    def __init__(self, region: Region, code: RegionCode, callables: tuple[Any, ...], personality: str, hidden: bool) -> None:
         self.region = region
         self.code = code
         self.callables = callables
+        self.personality = personality
+        self.hidden = hidden
         self.order = [region.code.inputs.index(name) for name in code.inputs]
         self.sites: dict[int, CallSite] = {}
-        self.namespace: dict[str, Any] = {}
         self.steps = self._generate()
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         region, count = self.region, len(self.region.code.inputs)
         for expected, actual in zip(self.callables, args[count:], strict=True):
             if expected is not actual:
-                region._hand_back("a callable was rebound", ())
+                region.hand_back("a callable was rebound", ())
                 region.plans.clear()
                 return None
         inputs = [args[i] for i in self.order]
@@ -155,13 +167,19 @@ class RegionRunner:
                 return None
             if self.code.write_at is not None:
                 result = self._commit(result, record.modes)
+        except NoTensorError as error:
+            if error.personality is None:
+                region.miss()
+                return None
+            again = region.bind_as(error.personality, tuple(map(type, args)), self.callables, hidden=False)
+            return None if again is None else again(args)
         except UnsafeAttribute as error:
             region.owner.forget_attribute(error.name)
             region.plans.clear()
-            region._hand_back(f"reading .{error.name} may run user code", self.code.ops)
+            region.hand_back(f"reading .{error.name} may run user code", self.code.ops)
             return None
         except Decline as error:
-            region._hand_back(str(error) or "left to Python", self.code.ops)
+            region.hand_back(str(error) or "left to Python", self.code.ops)
             return None
         except StrictError:
             raise
@@ -182,6 +200,14 @@ class RegionRunner:
         if record.kinds:
             warn_events(self.region.owner, [(kind, "cast", self._line_of(self.code.write_at or 0)) for kind in record.kinds])
         return result
+
+    def look(self, *loaded: Any) -> None:
+        """Is a tensor among what was taken out of containers and attributes? If not, nothing here is ours."""
+        found = {registry.personality_of(type(v)) for v in loaded} - {None}
+        if not found:
+            raise NoTensorError(None)
+        if "mindspore" in found and self.personality == "numpy":
+            raise NoTensorError("mindspore")
 
     # -- floating-point events --------------------------------------------------------------------
 
@@ -229,6 +255,15 @@ class RegionRunner:
         return self.sites[pc]
 
 
+def _loads(code: RegionCode) -> bool:
+    """Does the region take values out of attributes or containers?"""
+    return any(map(_is_load, code.program.instructions))
+
+
+def _is_load(instruction: Instruction) -> bool:
+    return instruction.opcode == "LOAD_ATTR" or op_name(instruction) == "getitem"
+
+
 def warning_name(site: CallSite, op: registry.OpInfo) -> str:
     """The name NumPy gives an op in floating-point warnings."""
     name = op.fp_name or op.name
@@ -260,6 +295,7 @@ class _PlanWriter:
     def source(self) -> str:
         """`def steps(...)`; for a region with a write the result is a function that commits it."""
         write_at = self.runner.code.write_at
+        look_at = self._look_at() if self.runner.hidden else -1
         for pc, instruction in enumerate(self.program.instructions):
             if pc == write_at and self.on_step is not None:
                 self.lines += self._write_value(pc, instruction)
@@ -268,7 +304,18 @@ class _PlanWriter:
             if pc == write_at:
                 return self._with_commit(pc)
             self.lines.append(self._line(pc, instruction))
+            if pc == look_at:
+                self.lines.append(self._look(pc))
         return self._function(self.lines)
+
+    def _look_at(self) -> int:
+        """The last load of a value out of a container or attribute."""
+        return max(pc for pc, i in enumerate(self.program.instructions) if _is_load(i))
+
+    def _look(self, upto: int) -> str:
+        self.namespace["look"] = self.runner.look
+        loaded = [i for i in self.program.instructions[: upto + 1] if _is_load(i)]
+        return f"look({', '.join(f'r{i.operands[0]}' for i in loaded)})"
 
     def _function(self, body: list[str]) -> str:
         return f"def steps({', '.join(self.params)}):\n" + "\n".join(f"    {line}" for line in body) + "\n"
