@@ -85,18 +85,18 @@ class CellSession:
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
             return compile_plain(node)
         _ungroup(node)
-        original = copy_tree(node)
+        work = copy_tree(node)  # the caller may compile its node again, as %timeit does
         try:
-            table = self._link(node, filename)
+            table = self._link(work, filename)
         except Exception:
             _log.debug("linking a cell statement failed", exc_info=True)
-            return compile_plain(original)
+            return compile_plain(node)
         if isinstance(table, types.CodeType):
             return table
         key, sites = table
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="'str' object is not callable", category=SyntaxWarning)  # our placeholders
-            code = compile_plain(node)
+            code = compile_plain(work)
         code = twin.put_constants(code, {**sites.placeholders, _ADOPT: self._adopt})
         if sites.live:
             self._tables.append(sites)

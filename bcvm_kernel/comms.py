@@ -47,10 +47,10 @@ class RoutedComm(_Routing, Comm):
 
 
 def _create_comm(*args: Any, **kwargs: Any) -> RoutedBaseComm:
-    return RoutedBaseComm(*args, **kwargs)
+    return RoutedBaseComm(*args, **kwargs)  # type: ignore[no-untyped-call]
 
 
 def install_routing() -> None:
     """Make every comm of this process one of the above. Call before the kernel is made."""
     comm.create_comm = _create_comm
-    _manager.Comm = RoutedComm  # type: ignore[misc]
+    _manager.Comm = RoutedComm  # type: ignore[attr-defined]

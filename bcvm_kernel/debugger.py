@@ -44,5 +44,5 @@ class BcvmDebugger(Debugger):
         command = message.get("command")
         if not self.knows(command):
             return refusal(message, f"unsupported command {command!r}")
-        reply: dict[str, Any] = await super().process_request(message)
+        reply: dict[str, Any] = await super().process_request(message)  # type: ignore[no-untyped-call]
         return reply

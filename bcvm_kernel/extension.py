@@ -11,7 +11,7 @@ from bcvm_core import config
 
 from .magics import BcvmMagics
 from .options import candidates
-from .shell import Cells, attach, cells_of, detach
+from .shell import CellDoor, Cells, attach, cells_of, detach
 
 
 class Completion:
@@ -35,19 +35,8 @@ class Completion:
         return [name for name, value in self.shell.user_ns.items() if isinstance(value, FunctionType) and not name.startswith("_")]
 
 
-def _new_door(shell: Any) -> Any:
-    try:
-        from bcvm_core.session import CellSession
-    except ImportError:
-
-        class NullDoor:
-            def transform(self, m):
-                return m
-
-            def compile_node(self, n, f, plain):
-                return plain(n)
-
-        return NullDoor()
+def _new_door(shell: Any) -> CellDoor:
+    from bcvm_core.session import CellSession
 
     return CellSession(lambda: shell.user_ns)
 

@@ -22,12 +22,13 @@ from traitlets import Type
 from bcvm_core.version import __version__
 
 from .comms import install_routing
+from .lines import keep_lines
 from .notices import FirstCellNotice
 from .shell import log
 
 install_routing()
 
-_RUN_CODE: CodeType = InteractiveShell.run_code.__code__  # type: ignore[attr-defined]
+_RUN_CODE: CodeType = InteractiveShell.run_code.__code__
 
 
 def _runs_user_code(frame: FrameType | None) -> bool:
@@ -39,7 +40,7 @@ def _runs_user_code(frame: FrameType | None) -> bool:
     return False
 
 
-class BcvmKernel(IPythonKernel):  # type: ignore[misc]
+class BcvmKernel(IPythonKernel):
     """The kernel that the kernelspec ``bcvm`` starts."""
 
     implementation = "bcvm"
@@ -56,25 +57,27 @@ class BcvmKernel(IPythonKernel):  # type: ignore[misc]
     debugger_class = Type("bcvm_kernel.debugger.BcvmDebugger")
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**kwargs)  # type: ignore[no-untyped-call]
         from .extension import load_in_kernel
 
         for handler in self.log.handlers:
             log.addHandler(handler)  # the kernel's log is the server's terminal, never a cell
         log.propagate = False
+        keep_lines(self.shell)
         self.cells = load_in_kernel(self.shell)
         self.notice = FirstCellNotice(self, self.cells)
 
     @property
-    def banner(self) -> str:
+    def banner(self) -> str:  # type: ignore[override]
         """Shown by consoles when they connect."""
         text = f"BCVM {__version__}: cells run through the tensor bytecode VM; '%bcvm -h' lists what you can ask it.\n"
         return text + (super().banner or "")
 
-    def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """Like ipykernel's, with the current session under its own number, so that a range can be asked for with it."""
-        reply: dict[str, Any] = super().do_history(*args, **kwargs)
-        current = self.shell.history_manager.session_number
+        reply: dict[str, Any] = super().do_history(*args, **kwargs)  # type: ignore[no-untyped-call]
+        shell: Any = self.shell
+        current = shell.history_manager.session_number
         reply["history"] = [(session or current, line, text) for session, line, text in reply["history"]]
         return reply
 
@@ -86,7 +89,7 @@ class BcvmKernel(IPythonKernel):  # type: ignore[misc]
         cancelled through the loop's self-pipe, which wakes the selector (ipykernel 7.4 queues
         a callback that runs when the wait is over anyway).
         """
-        loop = self.io_loop.asyncio_loop
+        loop: asyncio.AbstractEventLoop = self.io_loop.asyncio_loop  # type: ignore[attr-defined]
 
         def cancel() -> None:
             if not future.done():

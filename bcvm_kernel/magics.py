@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
+from bcvm_core.errors import BcvmError
+
 from . import views
-from .options import HelpAsked, MagicError, cell_parser, line_parser
+from .options import HelpAsked, cell_parser, line_parser
 from .shell import REST_OF_CELL, CellOptions, Cells, parse_cell_options
 
 
 @magics_class
-class BcvmMagics(Magics):  # type: ignore[misc]
+class BcvmMagics(Magics):
     """The magics of one shell; `cells` are its hooks."""
 
     def __init__(self, shell: Any, cells: Cells) -> None:
@@ -20,8 +23,8 @@ class BcvmMagics(Magics):  # type: ignore[misc]
         self.cells = cells
         cells.after_cell.append(self.report)
 
-    @no_var_expand  # type: ignore[untyped-decorator]
-    @line_cell_magic  # type: ignore[untyped-decorator]
+    @no_var_expand
+    @line_cell_magic
     def bcvm(self, line: str, cell: str | None = None) -> None:
         try:
             if cell is None:
@@ -51,14 +54,15 @@ class BcvmMagics(Magics):  # type: ignore[misc]
             self.cells.begin(options)
             return
         # Called as a function with a cell's text, by another magic for instance.
-        if self.cells.options is not None:
-            raise MagicError("%%bcvm cannot be used inside a %%bcvm cell", fix="give all options on the first line")
-        self.shell.run_cell(f"%%bcvm {line}\n{cell}").raise_error()
+        self.cells.shell.run_cell(f"%%bcvm {line}\n{cell}").raise_error()
 
     def report(self, options: CellOptions) -> None:
         """After a ``%%bcvm`` cell: print what its options asked for."""
-        for text in views.after_cell(self.cells, options):
-            print(text)
+        try:
+            for text in views.after_cell(self.cells, options):
+                print(text)
+        except BcvmError as error:  # the cell itself is over and has its status
+            print(f"%%bcvm: {error}", file=sys.stderr)
 
 
 BcvmMagics.bcvm.__doc__ = f"""Look into the tensor bytecode VM, or set options for one cell.

@@ -13,37 +13,17 @@ import os
 import uuid
 from typing import Any
 
-from bcvm_core.events import Bound, Lowered, bus
-
 from .shell import Cells
+from .work import duration
 
 THRESHOLD_US = 150_000.0  # less first-time work than this in one cell is no cause for questions
 SHOWN_S = 30.0
 
 
-class FirstTimeWork:
-    """Adds up what was done for the first time: source lowered to bytecode, regions bound to kernels."""
-
-    def __init__(self) -> None:
-        self.lowered_us = 0.0
-        self.bound_us = 0.0
-        self.stop = bus.subscribe(self._on_event)
-
-    def _on_event(self, event: Any) -> None:
-        if isinstance(event, Lowered):
-            self.lowered_us += event.duration_us
-        elif isinstance(event, Bound):
-            self.bound_us += event.duration_us
-
-    @property
-    def total_us(self) -> float:
-        return self.lowered_us + self.bound_us
-
-
 def text_of(work_us: float) -> str:
     """The sentence shown."""
     return (
-        f"BCVM: {work_us / 1e6:.1f} s of this cell was work done for the first time (reading the source, choosing and loading kernels). "
+        f"BCVM: {duration(work_us)} of this cell was work done for the first time (reading the source, choosing and loading kernels). "
         "Later cells and new shapes reuse it; %bcvm status has the figures. This notice disappears by itself."
     )
 
@@ -54,23 +34,20 @@ class FirstCellNotice:
     def __init__(self, kernel: Any, cells: Cells) -> None:
         self.kernel = kernel
         self.cells = cells
-        self.work = FirstTimeWork()
         self._before_us = 0.0
         self._events = {"pre_run_cell": self._cell_starts, "post_run_cell": self._cell_ends}
         for name, callback in self._events.items():
             kernel.shell.events.register(name, callback)
 
     def _cell_starts(self, _info: Any) -> None:
-        self._before_us = self.work.total_us
+        self._before_us = self.cells.work.total_us
 
     def _cell_ends(self, _result: Any) -> None:
-        spent_us = self.work.total_us - self._before_us
+        spent_us = self.cells.work.total_us - self._before_us
         if spent_us < THRESHOLD_US:
             return
         for name, callback in self._events.items():
             self.kernel.shell.events.unregister(name, callback)
-        self.work.stop()
-        self.cells.first_work_us = spent_us
         self.kernel.log.info("bcvm: %.0f ms of first-time work in one cell", spent_us / 1e3)
         if os.environ.get("BCVM_NOTICE", "1") != "0" and self._person_watches():
             self._show(text_of(spent_us))

@@ -14,12 +14,16 @@ import ast
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Protocol, cast
 
+from bcvm_core import config
+
 from .options import HelpAsked, MagicError, cell_parser
+from .work import FirstTimeWork
 
 log = logging.getLogger("bcvm_kernel")
 log.addHandler(logging.NullHandler())  # else Python prints what nobody handles to stderr, which is the cell's
@@ -30,11 +34,21 @@ REST_OF_CELL = "# the lines below\n"
 
 
 class CellDoor(Protocol):
-    """What the hooks need of `bcvm_core.session.CellSession`."""
+    """What this package needs of `bcvm_core.session.CellSession`."""
+
+    strict: bool
 
     def transform(self, module: ast.Module) -> ast.Module: ...
 
     def compile_node(self, node: ast.AST, filename: str, compile_plain: Callable[[ast.AST], CodeType]) -> CodeType: ...
+
+    def program(self) -> Any: ...
+
+    def explain(self) -> str: ...
+
+    def stats(self) -> Any: ...
+
+    def cell_stats(self) -> Any: ...
 
 
 @dataclass
@@ -47,6 +61,7 @@ class CellOptions:
     stats: bool = False
     time: bool = False
     started: float = 0.0
+    undo: tuple[bool, bool] = (True, False)  # the switch of functions and strictness before the cell
 
 
 def first_line_to_call(lines: list[str]) -> list[str]:
@@ -79,6 +94,18 @@ def option_line(module: ast.Module) -> str | None:
     return None
 
 
+def only_asks(module: ast.Module) -> bool:
+    """Whether a cell does nothing but call ``%bcvm ...``: it then asks about the cell before it."""
+    return bool(module.body) and all(_is_line_magic(statement) for statement in module.body)
+
+
+def _is_line_magic(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="run_line_magic"), args=[ast.Constant(value="bcvm"), *_])):
+            return True
+    return False
+
+
 def parse_cell_options(line: str) -> CellOptions:
     """Parse the text behind ``%%bcvm``. Raises MagicError, HelpAsked."""
     return CellOptions(**vars(cell_parser().parse_line(line)))
@@ -96,7 +123,7 @@ class Cells:
         self.door = door
         self.on = on
         self.owner = "kernel"
-        self.first_work_us: float | None = None
+        self.work = FirstTimeWork()
         self.after_cell: list[Callable[[CellOptions], None]] = []
         self._thread = threading.local()
 
@@ -111,22 +138,35 @@ class Cells:
         return self.on if self.options is None else not self.options.off
 
     def switch(self, on: bool) -> None:
-        """``%bcvm on`` / ``%bcvm off``."""
-        self.on = on
+        """``%bcvm on`` / ``%bcvm off``: cells, and functions that were lowered before."""
+        self.on = config.current.enabled = on
 
     def begin(self, options: CellOptions) -> None:
         """Options of the running cell hold from here to its end."""
+        if self.options is not None:
+            raise MagicError("%%bcvm inside a %%bcvm cell", fix="give all options on the first line")
         options.started = time.perf_counter()
+        options.undo = (config.current.enabled, self.door.strict)
+        config.current.enabled = not options.off
+        self.door.strict = options.strict
         self._thread.options = options
+
+    def end(self) -> CellOptions | None:
+        """The cell is over, and with it its options; returns them."""
+        options = self.options
+        if options is not None:
+            config.current.enabled, self.door.strict = options.undo
+            self._thread.options = None
+        return options
 
     # IPython calls `visit` of each of its AST transformers; one that raises is thrown out for good.
     def visit(self, module: ast.Module) -> ast.Module:
         """Give the cell to the VM, or leave it. Never raises."""
         try:
             line = option_line(module)
-            if line is None:
-                return self.door.transform(module) if self.active else module
-            return self._visit_with_options(module, line)
+            if line is not None:
+                return self._visit_with_options(module, line)
+            return self._transform(module) if self.active and not only_asks(module) else module
         except Exception:
             log.exception("a cell was left to plain Python")
             return module
@@ -135,35 +175,46 @@ class Cells:
         try:
             options = parse_cell_options(line)
         except HelpAsked:
-            module.body = module.body[:1]
-            return module
+            return ast.Module(module.body[:1], module.type_ignores)
         except MagicError:
             return module  # the statement raises it where the user sees it
         if options.off:
             return module
-        first, module.body = module.body[0], module.body[1:]
-        lowered = self.door.transform(module)
-        lowered.body = [first, *lowered.body]
-        return lowered
+        first, *rest = module.body
+        lowered = self._transform(ast.Module(rest, module.type_ignores))
+        return ast.Module([first, *lowered.body], module.type_ignores)
+
+    def _transform(self, module: ast.Module) -> ast.Module:
+        with self._timed():
+            return self.door.transform(module)
 
     def compile(self, plain: Callable[..., CodeType], source: Any, filename: str, symbol: str) -> CodeType:
         """Compile one top-level node, linked when the hooks are on and it came from a cell."""
         if not (self.active and isinstance(source, ast.Module | ast.Interactive | ast.Expression)):
             return plain(source, filename, symbol)
         try:
-            return self.door.compile_node(source, filename, lambda node: plain(node, filename, symbol))
+            with self._timed():
+                return self.door.compile_node(source, filename, lambda node: plain(node, filename, symbol))
         except (SyntaxError, ValueError, OverflowError):
             raise  # what compile() says about the user's code
         except Exception:
             log.exception("a statement was left to plain Python")
             return plain(source, filename, symbol)
 
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        started = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.work.cells_us += (time.perf_counter_ns() - started) / 1e3
+
     # IPython events
     def cell_starts(self, info: Any) -> None:
         """A cell starts on this thread; cells nest (``%rerun``, ``%run`` of a notebook)."""
         running = self._running()
         if not running:
-            self._thread.options = None
+            self.end()  # of a cell that IPython ran silently, without its events
         running.append(info)
 
     def cell_ends(self, result: Any) -> None:
@@ -172,12 +223,10 @@ class Cells:
         # An empty or unparsable cell ends without having started; a cancelled one has no result.
         if running and (result is None or running[-1] is result.info):
             running.pop()
-        options = self.options
-        if options is None or running:
-            return
-        self._thread.options = None
-        for report in self.after_cell:
-            report(options)
+        options = None if running else self.end()
+        if options is not None:
+            for report in self.after_cell:
+                report(options)
 
     def _running(self) -> list[Any]:
         if not hasattr(self._thread, "running"):
@@ -208,6 +257,7 @@ def attach(shell: Any, door: CellDoor, *, on: bool) -> Cells:
     if existing is not None:
         return existing
     cells = Cells(shell, door, on=on)
+    cells.work.start()
     shell.ast_transformers.append(cells)
     shell.input_transformers_cleanup.append(first_line_to_call)
     # The shell calls its own compiler; `run_cell(shell_futures=False)` makes a new one of the class.
@@ -226,6 +276,7 @@ def detach(shell: Any) -> None:
     if cells is None:
         return
     delattr(shell, _ATTRIBUTE)
+    cells.work.stop()
     shell.events.unregister("pre_run_cell", cells.cell_starts)
     shell.events.unregister("post_run_cell", cells.cell_ends)
     plain = type(shell.compile).__bases__[0]

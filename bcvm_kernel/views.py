@@ -1,18 +1,95 @@
-def listing(c, n):
-    return "listing"
+"""What the magics print: texts made from the core's read-only views."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import time
+from collections.abc import Iterator
+from types import FunctionType
+
+import numpy
+
+from bcvm_core import config, program_of
+from bcvm_core.isa.text import disassemble
+from bcvm_core.jit import linker_of
+from bcvm_core.version import __version__
+from bcvm_core.vm.linked import Linker
+
+from .options import MagicError
+from .shell import CellOptions, Cells
+from .work import duration
 
 
-def explanation(c, n):
-    return "explanation"
+def function_named(cells: Cells, name: str) -> FunctionType:
+    """The function behind a (dotted) name of the notebook. Raises MagicError when there is none."""
+    first, _, rest = name.partition(".")
+    try:
+        value = cells.shell.user_ns[first]
+        value = operator.attrgetter(rest)(value) if rest else value
+    except (KeyError, AttributeError):
+        raise MagicError(f"this notebook has no {name!r}", fix="give the name of a function you defined or imported") from None
+    value = getattr(value, "__func__", value)
+    if not isinstance(value, FunctionType):
+        raise MagicError(f"{name!r} is a {type(value).__name__}, not a Python function", fix="without a name, the latest cell is shown")
+    return value
 
 
-def statistics(c, n):
-    return "statistics"
+def _linker(cells: Cells, name: str) -> Linker:
+    linker = linker_of(function_named(cells, name))
+    if linker is None:
+        fix = "define it in a cell while BCVM is on, or decorate it with @bcvm.jit"
+        raise MagicError(f"{name!r} was not lowered: it runs as plain Python", fix=fix)
+    return linker
 
 
-def status(c):
-    return "status"
+def listing(cells: Cells, name: str | None) -> str:
+    """The text form of a function's Program, or of the latest cell's."""
+    return disassemble(cells.door.program() if name is None else program_of(function_named(cells, name))).rstrip()
 
 
-def after_cell(c, o):
-    return [str(o)]
+def explanation(cells: Cells, name: str | None) -> str:
+    """Which statements became regions, how often they ran, why some were handed back."""
+    return cells.door.explain() if name is None else _linker(cells, name).explain()
+
+
+def statistics(cells: Cells, name: str | None) -> str:
+    """Executions per op: of a function, or of everything in this session."""
+    return (cells.door.stats() if name is None else _linker(cells, name).stats).table()
+
+
+def status(cells: Cells) -> str:
+    """The switch, the versions, the session's figures and what was done for the first time."""
+    return "\n".join(_status_lines(cells))
+
+
+def _status_lines(cells: Cells) -> Iterator[str]:
+    functions = config.current.enabled
+    if cells.on and functions:
+        yield f"BCVM {__version__} is on: cells and the functions they define run through the VM (%bcvm off leaves them to Python)"
+    elif functions:
+        yield f"BCVM {__version__} is on for @bcvm.jit functions and %%bcvm cells; other cells are plain Python (%bcvm on changes that)"
+    else:
+        yield f"BCVM {__version__} is off: everything is plain Python (%bcvm on changes that)"
+    yield f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}"
+    stats = cells.door.stats()
+    if stats.call_op + stats.call_host:
+        share = f"{stats.share():.1%}"
+        yield f"ops run so far: {stats.call_op} by CALL_OP, {stats.call_host} by CALL_HOST ({share} by CALL_OP); %bcvm stats lists them"
+    else:
+        yield "no op of the table has run yet"
+    if cells.work.total_us:
+        yield f"first-time work so far: {duration(cells.work.total_us)} ({cells.work.parts()}); a cell or shape seen before needs none"
+
+
+def after_cell(cells: Cells, options: CellOptions) -> Iterator[str]:
+    """What ``%%bcvm`` was asked to print when its cell has run."""
+    elapsed_us = (time.perf_counter() - options.started) * 1e6
+    if options.off and (options.dis or options.stats):
+        yield "this cell ran as plain Python: no bytecode, nothing counted"
+    elif options.dis:
+        yield listing(cells, None)
+    if options.stats and not options.off:
+        yield cells.door.cell_stats().table()
+    if options.time:
+        yield f"wall time: {duration(elapsed_us)}"
