@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import algorithms
+from . import evaluate
 from .elementwise import X, _flops, canonical
 from .registry import OpInfo, Param, Spelling
 
@@ -26,7 +26,7 @@ def _tensor(x: Any) -> Any:
 def _floating(x: Any) -> Any:
     """x as a float tensor: integers become the type that NumPy's float functions give them."""
     x = _tensor(x)
-    return x if x.dtype.kind not in "biu" else x.astype(algorithms.float_type(x.dtype))
+    return x if x.dtype.kind not in "biu" else x.astype(evaluate.float_type(x.dtype))
 
 
 def _relu(x: Any, *, out: Any = None) -> Any:
@@ -74,22 +74,22 @@ def _rsqrt(x: Any, *, out: Any = None) -> Any:
 def _elu(x: Any, alpha: float = 1.0) -> Any:
     x = _floating(x)
     # the branch that is thrown away is clamped so that it cannot overflow
-    small = algorithms.run("expm1", np.minimum(x, x.dtype.type(0)))
+    small = evaluate.run("expm1", np.minimum(x, x.dtype.type(0)))
     return np.where(x > 0, x, small * x.dtype.type(alpha))[()]
 
 
 def _gelu(x: Any, approximate: str = "none", *, out: Any = None) -> Any:
     if approximate not in ("none", "tanh"):
         raise ValueError(f"approximate must be 'none' or 'tanh', not {approximate!r}")
-    return algorithms.run("gelu" if approximate == "none" else "gelu_tanh", _tensor(x), out=out)
+    return evaluate.run("gelu" if approximate == "none" else "gelu_tanh", _tensor(x), out=out)
 
 
 def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     if beta == 1.0 and threshold == 20.0:
-        return algorithms.run("softplus", _tensor(x))
+        return evaluate.run("softplus", _tensor(x))
     x = _floating(x)
     scaled = x * x.dtype.type(beta)
-    return np.where(scaled > threshold, x, algorithms.run("softplus", scaled) / x.dtype.type(beta))[()]
+    return np.where(scaled > threshold, x, evaluate.run("softplus", scaled) / x.dtype.type(beta))[()]
 
 
 def _row(name: str, doc: str, definition: Any, *attrs: Param, signature: str = "x", **kwargs: Any) -> OpInfo:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import algorithms
+from . import evaluate
 from .registry import OpInfo, Param, Spelling
 
 X = Param("x", "tensor")
@@ -117,7 +117,7 @@ def canonical(
         name=name,
         family="elementwise",
         params=(X,),
-        definition=algorithms.definition(name),
+        definition=evaluate.definition(name),
         doc=doc,
         spellings=spellings or _spell(name, "x", False),
         dtype_rule="float",
@@ -144,7 +144,7 @@ def _flops(per_element: float) -> Callable[..., float]:
 
 def _power_operator(x: Any, y: Any, /, *, out: Any = None) -> Any:
     """`x ** y`: unlike `numpy.power` the operator has short cuts (squares, roots) that change bits."""
-    return operator.pow(x, y) if out is None else operator.ipow(out, y)
+    return operator.pow(x, y) if out is None else operator.ipow(out, y)  # type: ignore[no-untyped-call]
 
 
 def _round(x: Any, decimals: int = 0, *, out: Any = None) -> Any:
