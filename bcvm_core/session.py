@@ -86,10 +86,12 @@ class CellSession:
             return compile_plain(node)
         _ungroup(node)
         work = copy_tree(node)  # the caller may compile its node again, as %timeit does
+        table: types.CodeType | tuple[Any, SiteTable] | None = None
         try:
             table = self._link(work, filename)
         except Exception:
             _log.debug("linking a cell statement failed", exc_info=True)
+        if table is None:  # not in the handler: an error of the user's would seem to follow from ours
             return compile_plain(node)
         if isinstance(table, types.CodeType):
             return table

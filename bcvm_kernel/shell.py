@@ -199,7 +199,7 @@ class Cells:
             raise  # what compile() says about the user's code
         except Exception:
             log.exception("a statement was left to plain Python")
-            return plain(source, filename, symbol)
+        return plain(source, filename, symbol)  # out here: its own error shall not seem to follow from ours
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
