@@ -14,7 +14,10 @@ C67 = [
     ("%load_ext autoreload\n\n\ndef f(x):\n    y = x\n    return y.nope\n\nf(3)\n", "AttributeError", [8, 6]),
     ("a = 1\nb = (2,\n     3\nc = 4\n", "SyntaxError", [2]),
 ]
-TENSOR_C67 = "import numpy as np\nx = np.ones((2, 3))\n\ndef g(v):\n    t = v * 2 + 1\n    return t @ np.ones((4, 4)) - t\n\nfor i in range(1):\n    g(x)\n"
+TENSOR_C67 = (
+    "import numpy as np\nx = np.ones((2, 3))\n\n"
+    "def g(v):\n    t = v * 2 + 1\n    return t @ np.ones((4, 4)) - t\n\nfor i in range(1):\n    g(x)\n"
+)
 
 
 def plain(text: str) -> str:

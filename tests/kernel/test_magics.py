@@ -1,0 +1,276 @@
+"""%bcvm and %%bcvm in a plain IPython shell with the extension loaded, and the hooks under them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("IPython")
+
+from bcvm_core import config  # noqa: E402
+from bcvm_core.errors import StrictError  # noqa: E402
+from bcvm_kernel.options import MagicError, candidates  # noqa: E402
+from bcvm_kernel.shell import Cells, cells_of, first_line_to_call, only_asks  # noqa: E402
+
+X = "import numpy as np\nx = np.arange(6.0).reshape(2, 3)"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A fresh IPython with the extension loaded."""
+    from IPython.core.interactiveshell import InteractiveShell
+
+    monkeypatch.setattr(config.current, "enabled", True)
+    out = InteractiveShell(ipython_dir=str(tmp_path), colors="nocolor")
+    out.history_manager.enabled = False
+    assert _run(out, "%load_ext bcvm_kernel") is None
+    yield out
+    _run(out, "%unload_ext bcvm_kernel")
+
+
+def _run(shell: Any, code: str) -> Any:
+    """The result of a cell, as Out has it; raises what the cell raises."""
+    result = shell.run_cell(code, store_history=True)
+    result.raise_error()
+    return result.result
+
+
+def _counts(shell: Any) -> tuple[int, int]:
+    stats = cells_of(shell).door.stats()
+    return stats.call_op, stats.call_host
+
+
+# --- a stock shell ------------------------------------------------------------------------------
+
+
+def test_cells_stay_python_until_asked(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X)
+    _run(shell, "y = x * 2 + 1")
+    assert _counts(shell) == (0, 0)
+    _run(shell, "%bcvm on")
+    _run(shell, "y = x * 2 + 1")
+    assert _counts(shell) == (2, 0)
+    _run(shell, "%bcvm off")
+    _run(shell, "y = x * 2 + 1")
+    assert _counts(shell) == (2, 0)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_bcvm_cell_runs_through_the_vm(shell: Any) -> None:
+    _run(shell, X)
+    assert _run(shell, "%%bcvm\ny = x * 2 + 1\ny.sum()") == 36.0
+    assert _counts(shell) == (3, 0)
+    _run(shell, "y = x * 2 + 1")
+    assert _counts(shell) == (3, 0)
+
+
+def test_functions_defined_while_on_obey_the_switch(shell: Any) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "def f(v):\n    t = v * 2\n    return t + 1\nf(x)")
+    assert _counts(shell) == (2, 0)
+    _run(shell, "%%bcvm --off\nf(x)")
+    assert _counts(shell) == (2, 0)
+    _run(shell, "f(x)")
+    assert _counts(shell) == (4, 0)
+    _run(shell, "%bcvm off")
+    _run(shell, "f(x)")
+    assert _counts(shell) == (4, 0)
+
+
+def test_nojit_functions_stay_python(shell: Any) -> None:
+    _run(shell, X + "\nimport bcvm_core as bcvm\n%bcvm on")
+    _run(shell, "@bcvm.nojit\ndef f(v):\n    t = v * 2\n    return t + 1\nf(x)")
+    assert _counts(shell)[0] == 0
+
+
+def test_options_end_with_the_cell_even_when_it_fails(shell: Any) -> None:
+    _run(shell, X)
+    with pytest.raises(ZeroDivisionError):
+        _run(shell, "%%bcvm --off --strict\n1 / 0")
+    cells = cells_of(shell)
+    assert cells.options is None
+    assert cells.door.strict is False
+    assert config.current.enabled is True
+
+
+def test_a_cell_of_options_keeps_display_await_and_magics(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X)
+    assert _run(shell, "%%bcvm\nimport asyncio\nawait asyncio.sleep(0)\n_y = x * 2\n!echo shell\n_y.shape") == (2, 3)
+    _run(shell, "%%bcvm\nx * 2;")
+    printed = capsys.readouterr().out
+    assert "shell" in printed
+    assert "array" not in printed
+
+
+def test_strict_raises_where_an_op_would_reach_python(shell: Any) -> None:
+    _run(shell, X)
+    with pytest.raises(StrictError):
+        _run(shell, "%%bcvm --strict\nclass A(np.ndarray): pass\nnp.exp(x.astype(object))")
+    assert _run(shell, "np.negative(x.astype(object)).shape") == (2, 3)
+
+
+def test_reports_after_a_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X)
+    capsys.readouterr()
+    _run(shell, "%%bcvm --dis --stats --time\ny = x * 2 + 1")
+    printed = capsys.readouterr().out
+    assert "MUL_CONST" in printed and "ADD_CONST" in printed
+    assert "100.0% by CALL_OP" in printed
+    assert "wall time: " in printed
+    _run(shell, "%%bcvm --off --dis\ny = x * 2 + 1")
+    assert "plain Python" in capsys.readouterr().out
+
+
+# --- asking -------------------------------------------------------------------------------------
+
+
+def test_dis_of_the_latest_cell_and_of_functions(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "def f(v):\n    if v.sum() > 1:\n        return v * 2\n    return v + 1")
+    _run(shell, "y = f(x) - 1")
+    capsys.readouterr()
+    _run(shell, "%bcvm dis")
+    latest = capsys.readouterr().out
+    assert latest.startswith(".program")
+    assert "SUB_CONST" in latest
+    _run(shell, "%bcvm dis")  # asking is no cell of its own
+    assert capsys.readouterr().out == latest
+    _run(shell, "%bcvm dis f")
+    assert {"COND_JUMP", "MUL_CONST", "ADD_CONST"} <= set(capsys.readouterr().out.split())
+
+
+def test_stats_explain_and_status_print(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x)")
+    capsys.readouterr()
+    for command, words in {
+        "stats": ["multiply", "100.0% by CALL_OP"],
+        "stats f": ["multiply", "add", "100.0%"],
+        "explain f": ["line 2", "1 runs"],
+        "explain": ["f ("],
+        "status": ["is on", "NumPy", "2 by CALL_OP"],
+        "": ["is on"],
+    }.items():
+        _run(shell, f"%bcvm {command}")
+        printed = capsys.readouterr().out
+        for word in words:
+            assert word in printed, (command, printed)
+
+
+@pytest.mark.parametrize("magic", ["%bcvm -h", "%bcvm dis --help", "%%bcvm -h\n1 / 0"])
+def test_help_prints_and_does_nothing(shell: Any, capsys: pytest.CaptureFixture[str], magic: str) -> None:
+    assert _run(shell, magic) is None
+    assert capsys.readouterr().out.startswith("usage: %")
+
+
+@pytest.mark.parametrize(
+    "magic",
+    [
+        "%bcvm nonsense",
+        "%bcvm dis no_such_name",
+        "%bcvm stats np",
+        "%bcvm explain plain_function",
+        "%bcvm dis 'unbalanced",
+        "%bcvm on too many",
+        "%%bcvm --nonsense\nx = 99",
+        "%%bcvm --off\nget_ipython().run_cell_magic('bcvm', '--off', 'y = 2\\n')",
+    ],
+)
+def test_mistakes_raise_real_errors_that_say_what_to_do(shell: Any, magic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, "import numpy as np\nx = 1\ndef plain_function(): return 1")
+    with pytest.raises(MagicError) as caught:
+        _run(shell, magic)
+    assert caught.value.fix
+    assert _run(shell, "x") == 1  # nothing below a faulty first line ran
+    assert "argparse" not in capsys.readouterr().out  # the traceback is the message
+
+
+def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
+    _run(shell, X)
+    shell.run_cell_magic("bcvm", "", "y = x * 2 + 1\n")
+    assert _counts(shell) == (2, 0)
+    assert _run(shell, "float(y[0, 0])") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "--help"}),
+        ("%bcvm s", {"status", "stats"}),
+        ("%bcvm dis ", {"f", "g"}),
+        ("%bcvm explain f", {"f"}),
+        ("%bcvm on ", set()),
+        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--time", "--help"}),
+        ("%%bcvm --off --o", set()),
+        ("%%bcvm --off --st", {"--strict", "--stats"}),
+    ],
+)
+def test_completion(line: str, expected: set[str]) -> None:
+    assert set(candidates(line, lambda: ["f", "g"])) == expected
+
+
+# --- hooks --------------------------------------------------------------------------------------
+
+
+def test_unloading_leaves_nothing(shell: Any) -> None:
+    compiler = type(shell.compile)
+    _run(shell, "%unload_ext bcvm_kernel")
+    assert cells_of(shell) is None
+    assert not any(isinstance(t, Cells) for t in shell.ast_transformers)
+    assert first_line_to_call not in shell.input_transformers_cleanup
+    assert type(shell.compile) is compiler.__bases__[0]
+    assert shell.find_line_magic("bcvm") is None and shell.find_cell_magic("bcvm") is None
+    assert not shell.Completer.custom_matchers
+    _run(shell, "%load_ext bcvm_kernel")
+    _run(shell, X)
+    assert _run(shell, "%%bcvm\nx.sum()") == 15.0
+
+
+def test_loading_twice_is_loading_once(shell: Any) -> None:
+    _run(shell, "%reload_ext bcvm_kernel")
+    _run(shell, "%load_ext bcvm_kernel")
+    assert sum(isinstance(t, Cells) for t in shell.ast_transformers) == 1
+
+
+class _Broken:
+    """A core whose every method fails."""
+
+    strict = False
+
+    def __getattr__(self, name: str) -> Any:
+        def fail(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(f"{name} is broken")
+
+        return fail
+
+
+def test_a_broken_core_costs_no_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = cells_of(shell)
+    cells.on, cells.door = True, _Broken()
+    for _ in range(2):  # IPython throws a transformer out at its first error
+        assert _run(shell, "a = 1\na + 1") == 2
+    with pytest.raises(SyntaxError):
+        _run(shell, "return 1")
+    assert cells in shell.ast_transformers
+    captured = capsys.readouterr()
+    assert "broken" not in captured.out + captured.err
+
+
+def test_the_first_line_becomes_a_statement_on_the_same_line() -> None:
+    lines = ["%%bcvm --off 'a b'\n", "x = 1\n"]
+    first, second = first_line_to_call(lines)
+    ast.parse(first)
+    assert (first.count("\n"), second) == (1, "x = 1\n")
+    for other in (["%%bcvm?\n"], ["%%bcvmx\n"], ["x = 1\n", "%%bcvm\n"], []):
+        assert first_line_to_call(other) is other
+
+
+def test_only_magic_lines_ask() -> None:
+    ask = "get_ipython().run_line_magic('bcvm', 'dis')"
+    assert only_asks(ast.parse(ask))
+    assert not only_asks(ast.parse(f"x = 1\n{ask}"))
+    assert not only_asks(ast.parse(""))
