@@ -1,0 +1,139 @@
+"""From a function object (or a cell) to its Program: analysis, sites inside host code, generation."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..frontend.generator import Analysed, generate
+from ..frontend.hostblocks import FoundSite, SiteFinder
+from ..frontend.lowering import RegionCode
+from ..frontend.regions import MISSING, Classifier, Kind, kind_of_value
+from ..frontend.scopes import Scope
+from ..frontend.source import FunctionSource, copy_tree, find
+from ..isa.hints import ShapeHint
+from ..isa.program import Program
+from ..ops import registry
+from .rewrite import FormerContext, RegionFormer, SiteKey
+
+Lookup = Callable[[str], Any]
+
+
+@dataclass(slots=True)
+class _Collector:
+    """A site factory that only notes which sites a rewrite would make."""
+
+    dead: set[SiteKey] = field(default_factory=set)
+    regions: list[tuple[SiteKey, RegionCode]] = field(default_factory=list)
+
+    def region(self, key: SiteKey, code: RegionCode, relower: Any) -> str:
+        self.regions.append((key, code))
+        return "\0site"
+
+    def value(self, key: SiteKey, kind: str, op: str | None) -> str:
+        return "\0value"
+
+
+def _site(key: SiteKey, code: RegionCode) -> FoundSite:
+    form, *span = key
+    targets = () if form == "tree" else ("return",) if code.value else code.outputs
+    function_calls = {"vm.functions": code.function_pcs}
+    program = replace(code.program, notes={**code.program.notes, **function_calls})
+    return FoundSite(form, (span[0], span[1], span[2], span[3]), program, targets)
+
+
+def site_finder(node: ast.AST, name: str, filename: str, lookup: Lookup, seeds: Mapping[str, Kind], *, cell: bool) -> SiteFinder:
+    """Finds the regions that the linked form would make inside host code, so that both forms run the same kernels."""
+
+    def find_sites(what: Sequence[ast.stmt] | ast.expr, bound: frozenset[str]) -> list[FoundSite]:
+        collector = _Collector()
+        context = FormerContext(name, filename, lookup, collector, seeds=dict(seeds), namespace_scope=cell)
+        former = RegionFormer(node, context, bound=bound)
+        if isinstance(what, ast.expr):
+            former.expression(copy_tree(what))
+        else:
+            former.block([copy_tree(s) for s in what])
+        return [_site(key, code) for key, code in collector.regions]
+
+    return find_sites
+
+
+def lookup_of(function: types.FunctionType) -> Lookup:
+    """What global, free and builtin names of a function mean now."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+    def lookup(name: str) -> Any:
+        if name in cells:
+            try:
+                return cells[name].cell_contents
+            except ValueError:
+                return MISSING
+        if name in function.__globals__:
+            return function.__globals__[name]
+        return vars(builtins).get(name, MISSING)
+
+    return lookup
+
+
+def analyse_function(
+    function: types.FunctionType,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    hints: Mapping[str, ShapeHint] | None = None,
+    source: FunctionSource | None = None,
+) -> Analysed:
+    """What `generate` needs. `arguments`: example values by parameter name. Raises LoweringError without source."""
+    if not registry.rows():
+        registry.load_families()
+    source = source or find(function)
+    lookup = lookup_of(function)
+    seeds = {name: kind_of_value(value) for name, value in (arguments or {}).items()}
+    scope = Scope(source.node)
+    personality = personality_of_arguments((arguments or {}).values())
+    classifier = Classifier(scope, lookup, seeds=seeds, personality=personality)
+    return Analysed(
+        node=source.node,
+        scope=scope,
+        classifier=classifier,
+        name=function.__qualname__,
+        filename=source.filename,
+        text=source.text,
+        hints=dict(hints or {}),
+        find_sites=site_finder(source.node, function.__qualname__, source.filename, lookup, seeds, cell=False),
+        free=frozenset(function.__code__.co_freevars),
+    )
+
+
+def personality_of_arguments(values: Any) -> str:
+    """Whose tensors a function is called with: "numpy", or that of the first foreign tensor."""
+    found = [registry.personality_of(type(v)) for v in values]
+    return next((p for p in found if p not in (None, "numpy")), None) or "numpy"
+
+
+def program_of(function: types.FunctionType, arguments: Mapping[str, Any] | None = None, **options: Any) -> Program:
+    """The Program of a function; see `analyse_function`."""
+    return generate(analyse_function(function, arguments, **options))
+
+
+def analyse_cell(text: str, namespace: dict[str, Any], *, filename: str = "<cell>", name: str = "cell") -> Analysed:
+    """What `generate` needs of a whole cell, whose names live in `namespace`. Raises SyntaxError."""
+    if not registry.rows():
+        registry.load_families()
+    module = ast.parse(text, filename)
+
+    def lookup(wanted: str) -> Any:
+        return namespace[wanted] if wanted in namespace else vars(builtins).get(wanted, MISSING)
+
+    scope = Scope(module)
+    classifier = Classifier(scope, lookup, namespace_scope=True)
+    finder = site_finder(module, name, filename, lookup, {}, cell=True)
+    return Analysed(module, scope, classifier, name, filename, text, "cell", {}, finder)
+
+
+def program_of_cell(text: str, namespace: dict[str, Any], **options: Any) -> Program:
+    """The Program of a cell."""
+    return generate(analyse_cell(text, namespace, **options))
