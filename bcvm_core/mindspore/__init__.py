@@ -37,11 +37,12 @@ def install() -> None:
         return
     if not available():
         raise MissingExtraError("MindSpore is not installed", fix='run `pip install "bcvm[mindspore]"` (CPython 3.10 to 3.12, NumPy 1.x)')
-    from . import adapter, spellings
+    from .adapter import register as register_adapters
+    from .spellings import register as register_spellings
 
     _state["installed"] = True
-    adapter.register()
-    spellings.register()
+    register_adapters()
+    register_spellings()
     base.forget_unadapted()
 
 

@@ -19,6 +19,7 @@ from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
 from . import handlers, memory, promotion
+from .memory import DType
 from .promotion import Rule
 
 try:
@@ -57,7 +58,7 @@ class Adapter:
             raise Decline("MindSpore records this call")
         given = dict(attrs)
         dialect = given.pop("dialect", "tensor")
-        handler = handlers.HANDLERS.get(op.name)
+        handler = handlers.HANDLERS.get(f"{op.name}:{dialect}") or handlers.HANDLERS.get(op.name)
         try:
             with fpstatus.recording():  # MindSpore reports no floating-point events
                 if handler is not None:
@@ -70,7 +71,7 @@ class Adapter:
 
 
 def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    rule = promotion.rule_of(op.name, op.shape_rule, op.dtype_rule)
+    rule = promotion.rule_of(op)
     if rule is None or op.result == "python":
         raise Decline(f"MindSpore's rules for {op.name} are not known")
     if attrs.get("dtype") is not None:
@@ -79,12 +80,14 @@ def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any
     if op.shape_rule == "reduce" and attrs.get("axis") == ():
         attrs["axis"] = None  # MindSpore's way to say all axes
     call = Operands(op, operands, attrs)
+    if op.name == "where" and call.names[0] != "bool":
+        raise Decline("a condition that is no bool tensor is left to MindSpore")
     target = call.meet(rule, _BOTH_BRANCHES.get(op.name, 0))
     result = kernel_call(*call.operands(), **call.attrs)
     return handlers.wrap(result, _result_type(rule, target))
 
 
-def _result_type(rule: Rule, target: str | None) -> np.dtype | None:
+def _result_type(rule: Rule, target: str | None) -> DType | None:
     name = {"operands": target, "keep": None}.get(rule.result, rule.result)
     return None if name is None else dtypes.BY_NAME[name].numpy
 
@@ -145,7 +148,7 @@ class Operands:
         self._convert(dtypes.BY_NAME[target].numpy, first)
         return target
 
-    def _convert(self, target: np.dtype, first: int) -> None:
+    def _convert(self, target: DType, first: int) -> None:
         compute = _FLOAT32 if target == _BFLOAT16 else target  # wider and rounded once per op
         for i in range(first, len(self.values)):
             value = self.values[i]
@@ -154,7 +157,7 @@ class Operands:
                     value = value.astype(target)
                 self.values[i] = value if value.dtype == compute else value.astype(compute)
             else:
-                self.values[i] = scalar(value, compute)
+                self.values[i] = handlers.scalar(value, compute)
 
     def operands(self) -> list[Any]:
         """The operands in the op's own form; optional tensors are put back into `attrs`."""
@@ -165,15 +168,6 @@ class Operands:
         for name in self._optional:
             self.attrs[name] = next(values)
         return out
-
-
-def scalar(value: bool | int | float, dtype: np.dtype) -> Any:
-    """A Python number as MindSpore sees it: a float is a float32 number; integers wrap around. Raises Decline beyond int64."""
-    if type(value) is float:
-        return np.float32(value).astype(dtype)
-    if not -(1 << 63) <= value < 1 << 63:
-        raise Decline("an integer beyond 64 bits")
-    return np.array(value, np.int64 if type(value) is int else np.bool_).astype(dtype)[()]
 
 
 def _common(names: Sequence[str | None]) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import Decline
 from . import memory, promotion
+from .memory import Array, DType
 
 Kernel = Callable[..., Any]
 Handler = Callable[[Kernel, Sequence[Any], dict[str, Any], str], Any]
@@ -21,7 +22,7 @@ _INDEX_TYPES = frozenset(np.dtype(t) for t in (np.int32, np.int64, np.bool_))
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 
 
-def wrap(result: Any, dtype: np.dtype | None = None) -> Any:
+def wrap(result: Any, dtype: DType | None = None) -> Any:
     """What a kernel returned, as MindSpore values; arrays are converted to `dtype` first when it is given."""
     if isinstance(result, tuple | list):
         return tuple(wrap(item, dtype) for item in result)
@@ -34,7 +35,7 @@ def wrap(result: Any, dtype: np.dtype | None = None) -> Any:
     return memory.wrap(result)
 
 
-def numpy_dtype(dtype: Any) -> np.dtype:
+def numpy_dtype(dtype: Any) -> DType:
     """The NumPy type of a dtype argument (MindSpore's, NumPy's, a name, a Python type). Raises Decline for others."""
     found = memory.TO_NUMPY.get(dtype) if isinstance(dtype, ms.Type) else None
     if found is None:
@@ -47,7 +48,16 @@ def numpy_dtype(dtype: Any) -> np.dtype:
     return found
 
 
-def _tensor(value: Any) -> np.ndarray:
+def scalar(value: bool | int | float, dtype: DType) -> Any:
+    """A Python number as MindSpore sees it: a float is a float32 number; integers wrap around. Raises Decline beyond int64."""
+    if type(value) is float:
+        return np.float32(value).astype(dtype)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise Decline("an integer beyond 64 bits")
+    return np.array(value, np.int64 if type(value) is int else np.bool_).astype(dtype)[()]
+
+
+def _tensor(value: Any) -> Array:
     if not isinstance(value, ms.Tensor):
         raise Decline("the first operand is no MindSpore tensor")
     return memory.view(value)
@@ -156,7 +166,7 @@ def _axes(attrs: dict[str, Any]) -> dict[str, Any]:
     return attrs
 
 
-def _wide(array: np.ndarray) -> np.ndarray:
+def _wide(array: Array) -> Array:
     return array.astype(np.float32) if array.dtype == _BFLOAT16 else array
 
 
@@ -170,12 +180,12 @@ def _total(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
     return wrap(kernel(_wide(array), **_axes(attrs)), wanted)
 
 
-def _empty(array: np.ndarray, axis: Any) -> bool:
+def _empty(array: Array, axis: Any) -> bool:
     axes = range(array.ndim) if axis is None else (axis if type(axis) is tuple else (axis,))
     return any(array.shape[a] == 0 for a in axes)
 
 
-def _nan_for_empty(function: Callable[..., Any], array: np.ndarray, attrs: dict[str, Any]) -> Any:
+def _nan_for_empty(function: Callable[..., Any], array: Array, attrs: dict[str, Any]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(array, **attrs)
@@ -234,12 +244,20 @@ def _arg_extreme(index: str, mint_index: str) -> Handler:
 
 
 def _argsort(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """Equal elements keep their order."""
+    """argsort, and sort with its (values, indices); equal elements keep their order."""
     array = _tensor(operands[0])
     if array.dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    index = np.int64 if dialect == "mint" else np.int32
-    return wrap(kernel(_wide(array), kind="stable", **_only(attrs, "axis")), np.dtype(index))
+    index = kernel(_wide(array), kind="stable", **_only(attrs, "axis"))
+    indices = wrap(index, _INT64 if dialect.startswith("mint") else np.dtype(np.int32))
+    if not dialect.endswith("sort"):
+        return indices
+    return wrap(np.take_along_axis(array, index, attrs.get("axis", -1))), indices
+
+
+def _count(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    count = np.asarray(kernel(_tensor(operands[0]), **_axes(_only(attrs, "axis", "keepdims"))))
+    return wrap(count, _INT64 if dialect == "mint" else np.dtype(np.int32))
 
 
 def _running(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
@@ -290,6 +308,95 @@ def _pick(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
     return wrap(kernel(array, index, **_only(attrs, "axis")))
 
 
+# --- cutting, padding, filling -----------------------------------------------------------------------
+
+
+def _split(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """split by sizes, chunk by a number of parts, unbind into slices."""
+    array = _tensor(operands[0])
+    axis = attrs.get("axis", 0)
+    parts = attrs["indices_or_sections"] if "indices_or_sections" in attrs else operands[1]
+    length = array.shape[axis]
+    if dialect == "chunk" and type(parts) is int and parts > 0:
+        parts = max(-(-length // parts), 1)  # the size of a part, rounded up
+    if dialect == "unbind":
+        cut = kernel(array, length, axis=axis)
+        return wrap(tuple(part.reshape(part.shape[: axis % array.ndim] + part.shape[axis % array.ndim + 1 :]) for part in cut))
+    if type(parts) is int and parts > 0:
+        bounds = list(range(parts, length, parts))
+    elif type(parts) in (list, tuple) and sum(parts) == length:
+        bounds = [int(end) for end in np.cumsum(parts)[:-1]]
+    else:
+        raise Decline("parts that do not add up: the error is MindSpore's")
+    return wrap(tuple(kernel(array, bounds, axis=axis)))
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+
+
+def _pad(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """Pairs (before, after) from the last axis on."""
+    array = _tensor(operands[0])
+    widths = attrs["pad_width"] if "pad_width" in attrs else operands[1]
+    mode = _PAD_MODES.get(attrs.get("mode", "constant"))
+    if type(widths) not in (list, tuple) or len(widths) % 2 or mode is None or any(type(w) is not int or w < 0 for w in widths):
+        raise Decline("a way of padding that is left to MindSpore")
+    pairs = [(widths[i], widths[i + 1]) for i in range(0, len(widths), 2)]
+    pad_width = [(0, 0)] * (array.ndim - len(pairs)) + pairs[::-1]
+    if mode != "constant":
+        return wrap(kernel(array, pad_width=pad_width, mode=mode))
+    value = attrs.get("constant_values")
+    if value is not None and type(value) not in (bool, int, float):
+        raise Decline("a fill value that is left to MindSpore")
+    value = np.asarray(np.float32(value) if type(value) is float else value or 0).astype(array.dtype)[()]
+    return wrap(kernel(array, pad_width=pad_width, mode="constant", constant_values=value))
+
+
+def _einsum(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    equation, *tensors = operands[0]
+    arrays = [_tensor(value) for value in tensors]
+    if type(equation) is not str or attrs or len({array.dtype for array in arrays}) != 1 or arrays[0].dtype.kind in "bc":
+        raise Decline("left to MindSpore")
+    return wrap(kernel((equation, *map(_wide, arrays))), arrays[0].dtype)
+
+
+def _alike(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """zeros_like, ones_like, full_like."""
+    array = _tensor(operands[0])
+    dtype = attrs.pop("dtype", None)
+    wanted = array.dtype if dtype is None else numpy_dtype(dtype)
+    if "fill_value" in attrs and type(attrs["fill_value"]) not in (bool, int):
+        if type(attrs["fill_value"]) is not float or wanted.kind != "f":
+            raise Decline("a fill value that is left to MindSpore")
+        attrs["fill_value"] = np.float32(attrs["fill_value"])
+    return wrap(np.ascontiguousarray(kernel(array, dtype=wanted, **attrs)))
+
+
+def _masked_fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """`where` in the type of the tensor that is filled."""
+    mask, value, array = _tensor(operands[0]), operands[1], _tensor(operands[2])
+    if mask.dtype.kind != "b" or type(value) not in (bool, int, float) or (type(value) is float and array.dtype.kind not in "fV"):
+        raise Decline("left to MindSpore")
+    return wrap(kernel(mask, scalar(value, array.dtype), array, **attrs), array.dtype)
+
+
+def _embedding(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    index, weight = _tensor(operands[0]), _tensor(operands[1])
+    if index.dtype.kind != "i" or attrs:
+        raise Decline("left to MindSpore")
+    return wrap(kernel(index, weight))
+
+
+def _cross_entropy(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    logits, target = _tensor(operands[0]), _tensor(operands[1])
+    weight = attrs.pop("weight", None)
+    if weight is not None:
+        attrs["weight"] = _wide(_tensor(weight))
+    if logits.dtype.kind not in "fV" or target.dtype.kind != "i" or (weight is not None and attrs["weight"].dtype != logits.dtype):
+        raise Decline("left to MindSpore")
+    return wrap(kernel(_wide(logits), target, **attrs), logits.dtype)
+
+
 HANDLERS: dict[str, Handler] = {
     **{name: _read(name) for name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes", "strides")},
     "item": _to_python,
@@ -313,6 +420,16 @@ HANDLERS: dict[str, Handler] = {
     "argmax": _arg_extreme("int64", "int64"),
     "argmin": _arg_extreme("int32", "int64"),
     "argsort": _argsort,
+    "count_nonzero": _count,
+    "split": _split,
+    "pad": _pad,
+    "einsum": _einsum,
+    "zeros_like": _alike,
+    "ones_like": _alike,
+    "full_like": _alike,
+    "embedding": _embedding,
+    "where:fill": _masked_fill,
+    "cross_entropy": _cross_entropy,
     "cumsum": _running,
     "cumprod": _running_product,
     "invert": _invert,

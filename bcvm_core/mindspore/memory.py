@@ -18,8 +18,11 @@ from mindspore.ops.auto_generate import as_strided
 from .. import dtypes
 from ..errors import Decline
 
-TO_NUMPY: dict[Any, np.dtype] = {getattr(ms, row.name if row.name != "bool" else "bool_"): row.numpy for row in dtypes.TABLE}
-FROM_NUMPY: dict[np.dtype, Any] = {numpy: mindspore for mindspore, numpy in TO_NUMPY.items()}
+Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+
+TO_NUMPY: dict[Any, DType] = {getattr(ms, row.name if row.name != "bool" else "bool_"): row.numpy for row in dtypes.TABLE}
+FROM_NUMPY: dict[DType, Any] = {numpy: mindspore for mindspore, numpy in TO_NUMPY.items()}
 NAMES: dict[Any, str] = {mindspore: dtypes.BY_NUMPY[numpy].name for mindspore, numpy in TO_NUMPY.items()}
 
 _MAX_DIMS = 8  # of MindSpore's views
@@ -34,7 +37,7 @@ class _Memory(ctypes.c_char * (1 << 62)):  # type: ignore[misc]
     tensor: Any
 
 
-def view(tensor: Any) -> np.ndarray:
+def view(tensor: Any) -> Array:
     """An array over the tensor's memory, with its shape, strides and offset; waits for pending work on it.
 
     Raises Decline for tensors that are not in the host's memory and for element types that BCVM does not know.
@@ -54,12 +57,12 @@ def view(tensor: Any) -> np.ndarray:
     memory = _Memory.from_address(pointer)
     memory.tensor = tensor
     if tensor.is_contiguous():
-        return np.ndarray(shape, numpy, memory)  # type: ignore[arg-type]
+        return np.ndarray(shape, numpy, memory)
     size = numpy.itemsize
-    return np.ndarray(shape, numpy, memory, 0, tuple(step * size for step in tensor.stride()))  # type: ignore[arg-type]
+    return np.ndarray(shape, numpy, memory, 0, tuple(step * size for step in tensor.stride()))
 
 
-def owner(array: np.ndarray) -> Any:
+def owner(array: Array) -> Any:
     """The tensor whose memory the array shows, or None when the memory is the array's own."""
     base: Any = array.base
     while type(base) is np.ndarray:
@@ -67,7 +70,7 @@ def owner(array: np.ndarray) -> Any:
     return base.tensor if type(base) is _Memory else None
 
 
-def wrap(array: np.ndarray) -> Any:
+def wrap(array: Array) -> Any:
     """A tensor with the array's elements.
 
     It shares the memory, except where MindSpore can't show it: element types reinterpreted, steps

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..ops.registry import OpInfo
+
 _SIGNED = ("bool", "int8", "int16", "int32", "int64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 _ALONE = frozenset(("uint16", "uint32", "uint64"))
@@ -109,34 +111,38 @@ JOIN = Rule("equal", complex=True)
 PRODUCT = Rule("equal")
 NETWORK = Rule("equal_float")
 INDEX = Rule("any", "int64")
-SMALL_INDEX = Rule("any", "int32")
 
 _BY_RULE: dict[Rule, str] = {
-    ARITHMETIC: "add subtract multiply negative square positive reciprocal",
-    ORDERED: "floor_divide remainder fmod power pow maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor abs absolute sign floor ceil"
-    " trunc rint round clip clip_method relu relu6 max min ptp heaviside",
-    FLOAT_ARITHMETIC: "divide",
-    FLOAT: "arctan2 hypot copysign logaddexp fabs sqrt cbrt degrees radians exp exp2 expm1 log log2 log10 log1p sin cos tanh tan arcsin arccos"
-    " arctan sinh cosh arcsinh arccosh arctanh rsqrt softsign leaky_relu elu hardsigmoid hardswish hardtanh gelu softplus sigmoid silu"
-    " logsigmoid mish erf erfc",
+    ARITHMETIC: "add subtract multiply where negative square positive",
+    ORDERED: (
+        "floor_divide remainder fmod power pow maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor abs absolute sign "
+        "floor ceil trunc rint round clip clip_method relu relu6 max min ptp"
+    ),
+    FLOAT_ARITHMETIC: "divide reciprocal",
+    FLOAT: (
+        "arctan2 hypot copysign logaddexp fabs sqrt cbrt degrees radians exp exp2 expm1 log log2 log10 log1p sin cos tanh tan "
+        "arcsin arccos arctan sinh cosh arcsinh arccosh arctanh rsqrt softsign elu gelu softplus sigmoid silu logsigmoid mish erf "
+        "erfc"
+    ),
     COMPARE: "less less_equal greater greater_equal",
     EQUALITY: "equal not_equal",
     TRUTH: "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit any all",
     JOIN: "concatenate stack vstack hstack dstack column_stack",
-    PRODUCT: "matmul dot inner outer bmm linear vdot tensordot kron addmm",
-    NETWORK: "softmax log_softmax logsumexp layer_norm group_norm instance_norm batch_norm rms_norm conv1d conv2d conv3d conv_transpose2d"
-    " max_pool2d avg_pool2d adaptive_avg_pool2d scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss"
-    " binary_cross_entropy_with_logits var std norm",
-    INDEX: "argmax nonzero searchsorted",
-    SMALL_INDEX: "argmin argsort",
-}  # fmt: skip
+    PRODUCT: "matmul dot inner outer bmm linear vdot tensordot kron",
+    NETWORK: (
+        "leaky_relu hardsigmoid hardswish hardtanh softmax log_softmax logsumexp layer_norm group_norm batch_norm "
+        "rms_norm conv1d conv2d max_pool2d avg_pool2d adaptive_avg_pool2d attention interpolate mse_loss "
+        "l1_loss smooth_l1_loss binary_cross_entropy bce_with_logits norm trace nansum"
+    ),
+    INDEX: "argwhere",
+}
 RULES: dict[str, Rule] = {name: rule for rule, names in _BY_RULE.items() for name in names.split()}
 """Rules by op; ops without one follow from their row (`rule_of`)."""
 
 
-def rule_of(name: str, shape_rule: str, dtype_rule: str) -> Rule | None:
+def rule_of(op: OpInfo) -> Rule | None:
     """The rule of an op; None: MindSpore's types for it are not known, it is left to MindSpore."""
-    found = RULES.get(name)
-    if found is None and (shape_rule == "view" or (shape_rule == "other" and dtype_rule == "same")):
+    found = RULES.get(op.name)
+    if found is None and op.family == "shape" and op.dtype_rule == "same" and op.shape_rule in ("view", "same", "other"):
         return MOVE
     return found

@@ -1,10 +1,11 @@
 """How MindSpore spells the ops: the tables of `ops`, `mint` and Tensor, made into registry spellings.
 
 A line of a table is ``row = name(parameters)``. The parameters are the callable's own, in Python's
-syntax; ``canonical:own`` renames one. Defaults that differ from the row's are passed along, and
-``; dialect`` at the end of a line tells the adapter which family's element types hold. Several
-lines for one name are overloads, tried in order. Lines for rows or callables that are not there
-(an op BCVM does not have yet, another release of MindSpore) are passed over.
+syntax; ``canonical:own`` renames one, ``(name)`` in front of a method's line renames its receiver.
+Defaults that differ from the row's are passed along; ``; name=literal, ...`` at the end of a line
+gives further attributes: `dialect` tells the adapter whose rules hold where they differ within
+MindSpore. Several lines for one name are overloads, tried in order. Lines for rows or callables
+that are not there (an op BCVM does not have yet, another release of MindSpore) are passed over.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from ..errors import UnknownOpError
 from ..ops import registry
 from ..ops.registry import REQUIRED, OpInfo, Spelling
 
-_LINE = re.compile(r"(?P<row>\w+) = (?P<name>[\w.]+)(?:\((?P<parameters>.*)\))?(?P<dialect>; dialect)?$")
+_LINE = re.compile(r"(?P<row>\w+) = (?:\((?P<receiver>\w+)\)\.)?(?P<name>\w+)(?:\((?P<parameters>.*)\))?(?:; (?P<fixed>.+))?$")
 _RENAMED = re.compile(r"\b(\w+):(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a table. `parameters` is None for attributes."""
+    """One line of a table. `parameters` is None for attributes, `receiver` for lines that don't name it."""
 
     row: str
     name: str
     parameters: str | None
-    dialect: bool
+    receiver: str | None
+    fixed: str
 
 
 def parse(table: str) -> list[Line]:
@@ -41,7 +43,7 @@ def parse(table: str) -> list[Line]:
         match = _LINE.fullmatch(text)
         if match is None:
             raise ValueError(f"not a line of a spelling table: {text}")
-        lines.append(Line(match["row"], match["name"], match["parameters"], match["dialect"] is not None))
+        lines.append(Line(match["row"], match["name"], match["parameters"], match["receiver"], match["fixed"] or ""))
     return lines
 
 
@@ -54,7 +56,14 @@ def _defaults(signature: str) -> dict[str, Any]:
     return {a.arg: ast.literal_eval(d) for a, d in pairs}
 
 
-def spelling(line: Line, op: OpInfo, owner: str, dialect: str, otherwise: Spelling | None = None) -> Spelling:
+def _literals(text: str) -> dict[str, Any]:
+    """`name=literal, ...` as a dict."""
+    call = ast.parse(f"f({text})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    return {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg is not None}
+
+
+def spelling(line: Line, op: OpInfo, owner: str, otherwise: Spelling | None = None) -> Spelling:
     """The registry's form of a line. `owner` is the module or class the name belongs to."""
     target = f"{owner}.{line.name}"
     if line.parameters is None:
@@ -62,19 +71,19 @@ def spelling(line: Line, op: OpInfo, owner: str, dialect: str, otherwise: Spelli
     rename = {own: canonical for canonical, own in _RENAMED.findall(line.parameters)}
     signature = _RENAMED.sub(r"\2", line.parameters)
     row_defaults = {p.name: p.default for p in op.params}
-    fixed: dict[str, Any] = {}
+    fixed = _literals(line.fixed)
     for own, default in _defaults(signature).items():
         name = rename.get(own, own)
         theirs = row_defaults.get(name, REQUIRED)
         if name in row_defaults and default is not None and (theirs is REQUIRED or theirs != default):
             fixed[name] = default
-    if line.dialect:
-        fixed["dialect"] = dialect
+    if line.receiver:
+        rename["self"] = line.receiver
     kind = "method" if owner == "mindspore.Tensor" else "function"
     return Spelling(target, signature, rename, kind, fixed, line.row, otherwise)
 
 
-def chains(lines: Iterable[Line], owner: str, dialect: str) -> list[tuple[OpInfo, Spelling]]:
+def chains(lines: Iterable[Line], owner: str) -> list[tuple[OpInfo, Spelling]]:
     """One spelling per name, overloads chained in the order of their lines."""
     by_name: dict[str, list[tuple[Line, OpInfo]]] = {}
     for line in lines:
@@ -87,7 +96,7 @@ def chains(lines: Iterable[Line], owner: str, dialect: str) -> list[tuple[OpInfo
     for overloads in by_name.values():
         later: Spelling | None = None
         for line, op in reversed(overloads):
-            later = spelling(line, op, owner, dialect, later)
+            later = spelling(line, op, owner, later)
         assert later is not None
         found.append((overloads[0][1], later))
     return found
@@ -107,7 +116,6 @@ def register() -> None:
 
     for module in (spellings_ops, spellings_mint, spellings_tensor):
         for owner, table in module.TABLES.items():
-            dialect = "tensor" if owner == "mindspore.Tensor" else owner.split(".")[1]
-            for op, entry in chains(parse(table), owner, dialect):
+            for op, entry in chains(parse(table), owner):
                 if entry.kind != "function" or _there(entry.target):
                     registry.add_spelling(op, entry)

@@ -54,7 +54,7 @@ logical_not = logical_not(x:input)
 bitwise_and = bitwise_and(x:input, y:other)
 bitwise_or = bitwise_or(x:input, y:other)
 bitwise_xor = bitwise_xor(x:input, y:other)
-invert = bitwise_not(x:input); dialect
+invert = bitwise_not(x:input); dialect='mint'
 isnan = isnan(x:tensor)
 isinf = isinf(x:input)
 isfinite = isfinite(x:input)
@@ -100,14 +100,17 @@ min = amin(x:input, axis:dim=(), keepdims:keepdim=False)
 any = any(x:input, axis:dim=None, keepdims:keepdim=False)
 all = all(x:input, axis:dim=None, keepdims:keepdim=False)
 argmax = argmax(x:input, axis:dim=None, keepdims:keepdim=False)
-argmin = argmin(x:input, axis:dim=None, keepdims:keepdim=False); dialect
+argmin = argmin(x:input, axis:dim=None, keepdims:keepdim=False); dialect='mint'
 var = var(x:input, axis:dim=None, *, ddof:correction=1, keepdims:keepdim=False)
 std = std(x:input, axis:dim=None, *, ddof:correction=1, keepdims:keepdim=False)
 logsumexp = logsumexp(x:input, axis:dim, keepdims:keepdim=False)
-cumsum = cumsum(x:input, axis:dim, dtype=None); dialect
+cumsum = cumsum(x:input, axis:dim, dtype=None); dialect='mint'
 cumprod = cumprod(x:input, axis:dim, dtype=None)
-argsort = argsort(x:input, axis:dim=-1, descending=False, stable=False); dialect
+argsort = argsort(x:input, axis:dim=-1, descending=False, stable=False); dialect='mint'
+argsort = sort(x:input, *, axis:dim=-1, descending=False, stable=False); dialect='mint_sort'
 trace = trace(x:input)
+count_nonzero = count_nonzero(x:input, axis:dim=None); dialect='mint'
+norm = norm(x:input, ord:p='fro', axis:dim=None, keepdims:keepdim=False)
 
 matmul = matmul(x:input, y:other)
 matmul = mm(x:input, y:mat2)
@@ -121,7 +124,6 @@ swapaxes = transpose(x:input, axis1:dim0, axis2:dim1)
 swapaxes = swapaxes(x:input, axis1:axis0, axis2:axis1)
 permute = permute(x:input, dims)
 squeeze = squeeze(x:input, axis:dim)
-squeeze = squeeze(x:input)
 expand_dims = unsqueeze(x:input, axis:dim)
 ravel = ravel(x:input)
 ravel = flatten(x:input)
@@ -137,6 +139,15 @@ triu = triu(x:input, k:diagonal=0)
 tril = tril(x:input, k:diagonal=0)
 take_along_axis = gather(x:input, axis:dim, indices:index)
 gather = index_select(x:input, axis:dim, index)
+split = split(x:tensor, indices_or_sections:split_size_or_sections, axis:dim=0)
+split = chunk(x:input, indices_or_sections:chunks, axis:dim=0); dialect='chunk'
+split = unbind(x:input, axis:dim=0); dialect='unbind', indices_or_sections=1
+meshgrid = meshgrid(*arrays:tensors, indexing='ij')
+einsum = einsum(*operands)
+argwhere = nonzero(x:input)
+zeros_like = zeros_like(x:input, *, dtype=None)
+ones_like = ones_like(x:input, *, dtype=None)
+full_like = full_like(x:input, fill_value, *, dtype=None)
 """
 
 FUNCTIONAL = """
@@ -158,6 +169,22 @@ softmax = softmax(x:input, axis:dim, *, dtype=None)
 log_softmax = log_softmax(x:input, axis:dim, *, dtype=None)
 linear = linear(x:input, weight, bias=None)
 conv2d = conv2d(x:input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
+conv1d = conv1d(x:input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
+max_pool2d = max_pool2d(x:input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False)
+avg_pool2d = avg_pool2d(x:input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None)
+adaptive_avg_pool2d = adaptive_avg_pool2d(x:input, output_size)
+layer_norm = layer_norm(x:input, normalized_shape, weight=None, bias=None, eps=1e-05)
+group_norm = group_norm(x:input, num_groups, weight=None, bias=None, eps=1e-05)
+batch_norm = batch_norm(x:input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05)
+embedding = embedding(x:input, weight)
+interpolate = interpolate(x:input, size, *, mode='nearest')
+pad = pad(x:input, pad_width:pad, mode='constant', constant_values:value=None)
+mse_loss = mse_loss(x:input, target, reduction='mean')
+l1_loss = l1_loss(x:input, target, reduction='mean')
+smooth_l1_loss = smooth_l1_loss(x:input, target, reduction='mean', beta=1.0)
+binary_cross_entropy = binary_cross_entropy(x:input, target, weight=None, reduction='mean')
+bce_with_logits = binary_cross_entropy_with_logits(x:input, target, weight=None, reduction='mean', pos_weight=None)
+cross_entropy = cross_entropy(x:input, target, weight=None, ignore_index=-100, reduction='mean', label_smoothing=0.0)
 """
 
 TABLES = {"mindspore.mint": MINT, "mindspore.mint.nn.functional": FUNCTIONAL}

@@ -65,12 +65,13 @@ logical_not = logical_not(x:input)
 bitwise_and = bitwise_and(x:input, y:other)
 bitwise_or = bitwise_or(x:input, y:other)
 bitwise_xor = bitwise_xor(x:input, y:other)
-invert = invert(x:input); dialect
+invert = invert(x:input); dialect='ops'
 isnan = isnan(x:input)
 isinf = isinf(x:input)
 isfinite = isfinite(x:input)
 where = where(condition, x:input, y:other)
 where = select(condition, x:input, y:other)
+where = masked_fill(y:input_x, condition:mask, x:value); dialect='fill'
 cast = cast(x:input, dtype)
 
 exp = exp(x:input)
@@ -129,9 +130,11 @@ var = var(x:input, axis=None, ddof=0, keepdims=False)
 std = std(x:input, axis=None, ddof=0, keepdims=False)
 norm = norm(x:A, ord=None, axis:dim=None, keepdims:keepdim=False, *, dtype=None)
 logsumexp = logsumexp(x:input, axis:dim, keepdims:keepdim=False)
-cumsum = cumsum(x, axis, dtype=None); dialect
+cumsum = cumsum(x, axis, dtype=None); dialect='ops'
 cumprod = cumprod(x:input, axis:dim, dtype=None)
 argsort = argsort(x:input, axis=-1, descending=False)
+argsort = sort(x:input_x, axis=-1, descending=False); dialect='sort'
+count_nonzero = count_nonzero(x, axis=(), keepdims:keep_dims=False)
 
 matmul = matmul(x:input, y:other)
 matmul = mm(x:input, y:mat2)
@@ -165,12 +168,35 @@ take_along_axis = gather_elements(x:input, axis:dim, indices:index)
 take_along_axis = gather_d(x, axis:dim, indices:index)
 gather = index_select(x:input, axis, index)
 gather = gather(x:input_params, index:input_indices, axis)
+split = split(x:tensor, indices_or_sections:split_size_or_sections, axis=0)
+split = chunk(x:input, indices_or_sections:chunks, axis=0); dialect='chunk'
+split = unstack(x:input_x, axis=0); dialect='unbind', indices_or_sections=1
+split = unbind(x:input, axis:dim=0); dialect='unbind', indices_or_sections=1
+meshgrid = meshgrid(*arrays:inputs, indexing='xy')
+einsum = einsum(*operands)
+pad = pad(x:input_x, pad_width:padding, mode='constant', constant_values:value=None)
+argwhere = nonzero(x:input)
+zeros_like = zeros_like(x:input, *, dtype=None)
+ones_like = ones_like(x:input, *, dtype=None)
+full_like = full_like(x:input, fill_value, *, dtype=None)
 shape = shape(x:input_x)
 size = size(x:input_x)
 size = numel(x:input)
 ndim = rank(x:input_x)
 
-conv2d = conv2d(x:input, weight, bias=None, stride=1, *, padding=0, dilation=1, groups=1)
+conv2d = conv2d(x:input, weight, bias=None, stride=1, pad_mode='valid', padding=0, dilation=1, groups=1)
+conv1d = conv1d(x:input, weight, bias=None, stride=1, pad_mode='valid', padding=0, dilation=1, groups=1)
+max_pool2d = max_pool2d(x, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False)
+avg_pool2d = avg_pool2d(x:input_x, kernel_size=1, stride=1, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=0)
+adaptive_avg_pool2d = adaptive_avg_pool2d(x:input, output_size)
+layer_norm = layer_norm(x:input, normalized_shape, weight=None, bias=None, eps=1e-05)
+group_norm = group_norm(x:input, num_groups, weight=None, bias=None, eps=1e-05)
+batch_norm = batch_norm(x:input_x, running_mean, running_var, weight, bias, training=False, momentum=0.1, eps=1e-05)
+mse_loss = mse_loss(x:input, target, reduction='mean')
+l1_loss = l1_loss(x:input, target, reduction='mean')
+smooth_l1_loss = smooth_l1_loss(x:input, target, beta=1.0, reduction='none')
+bce_with_logits = binary_cross_entropy_with_logits(x:logits, target:label, weight=None, pos_weight=None, reduction='mean')
+cross_entropy = cross_entropy(x:input, target, weight=None, ignore_index=-100, reduction='mean', label_smoothing=0.0)
 """
 
 TABLES = {"mindspore.ops": OPS}

@@ -129,6 +129,17 @@ bmm = bmm(y:mat2)
 outer = outer(y:vec2)
 
 astype = astype(dtype, copy=True)
+astype = to(dtype)
+astype = half(); dtype='float16'
+astype = float(); dtype='float32'
+astype = double(); dtype='float64'
+astype = int(); dtype='int32'
+astype = long(); dtype='int64'
+astype = bool(); dtype='bool'
+copy = clone()
+copy_method = copy()
+where = (x).where(condition, y)
+where = (y).masked_fill(condition:mask, x:value); dialect='fill'
 reshape = reshape(*dims:shape)
 swapaxes = transpose(axis1:dim0, axis2:dim1)
 transpose = transpose(*dims:axes)
@@ -144,7 +155,8 @@ expand_dims = unsqueeze(axis:dim)
 ravel = ravel()
 reshape = view(*dims:shape)
 ravel = flatten()
-broadcast_to = broadcast_to(shape)
+broadcast_to = broadcast_to(*shape)
+broadcast_to = expand(*shape:size)
 flip = flip(axis:dims)
 diagonal = diagonal(offset=0, axis1=0, axis2=1)
 tile = tile(reps)
@@ -154,6 +166,12 @@ roll = roll(shift:shifts, axis:dims=None)
 triu = triu(k:diagonal=0)
 tril = tril(k:diagonal=0)
 take_along_axis = gather_elements(axis:dim, indices:index)
+split = split(indices_or_sections:split_size_or_sections, axis=0)
+split = split(indices_or_sections:split_size, axis:dim=0)
+split = chunk(indices_or_sections:chunks, axis=0); dialect='chunk'
+split = chunk(indices_or_sections:chunks, axis:dim=0); dialect='chunk'
+split = unbind(axis:dim=0); dialect='unbind', indices_or_sections=1
+argwhere = nonzero()
 gather = index_select(axis, index)
 gather = index_select(*, axis:dim, index)
 """

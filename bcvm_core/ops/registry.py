@@ -44,7 +44,7 @@ class Spelling:
     `target` is "numpy.sum", "numpy.ndarray.sum" (method), "numpy.ndarray.T" with `kind="attribute"`,
     "operator.add" (the syntax), "bcvm_core.ops.relu", "mindspore.mint.sum", "mindspore.Tensor.sum".
     `signature` is the parameter list of that callable in Python's syntax (methods: without self,
-    which is always the first canonical operand). `rename` maps the callable's parameter names to
+    which is the first canonical operand unless `rename` says otherwise). `rename` maps the callable's parameter names to
     canonical ones where they differ; a parameter that is neither canonical nor renamed is not
     supported: a call that passes it goes to the host.
 
@@ -281,7 +281,7 @@ def _bind_one(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mappi
         return None
     canonical: dict[str, Any] = {}
     if self_value is not REQUIRED:
-        canonical[op.params[0].name] = self_value
+        canonical[spelling.rename.get("self", op.params[0].name)] = self_value
     if extra is not None or parsed.star is not None:
         canonical[spelling.rename.get(parsed.star or "", parsed.star or "")] = extra or ()
     for name, value in given.items():

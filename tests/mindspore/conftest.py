@@ -1,0 +1,24 @@
+"""MindSpore takes seconds to import and runs asynchronously by default: import it once, compare synchronously."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+MISSING = importlib.util.find_spec("mindspore") is None
+if MISSING and os.environ.get("CI", "").lower() not in ("1", "true"):
+    collect_ignore_glob = ["test_[!m]*", "test_m[!i]*"]  # test_missing.py stays and says why
+os.environ.setdefault("GLOG_v", "3")  # errors only
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _synchronous() -> None:
+    if not MISSING:
+        import mindspore as ms
+
+        ms.set_context(pynative_synchronize=True)
