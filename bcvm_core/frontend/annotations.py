@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
@@ -140,7 +141,7 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, TensorAnnotation]:
 
 
 def _placed(error: HintError, function: Callable[..., Any], parameter: str) -> HintError:
-    plain = inspect.unwrap(function)
+    plain = _plain(function)
     code = getattr(plain, "__code__", None)
     where = Where(filename=code.co_filename, line=code.co_firstlineno) if code is not None else None
     name = getattr(plain, "__qualname__", repr(plain))
@@ -153,14 +154,21 @@ def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
         return annotation
     if "[" not in annotation:
         return None  # no Tensor[...] in it: not worth evaluating
-    plain: Any = inspect.unwrap(function)
-    plain = getattr(plain, "__func__", plain)
+    plain = _plain(function)
     try:
         return eval(annotation, getattr(plain, "__globals__", {}), _closure(plain))  # what typing.get_type_hints does
     except HintError:
         raise
     except Exception:
         return None
+
+
+def _plain(function: Any) -> Any:
+    """The function behind decorators, methods and partials."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    unwrapped: Any = inspect.unwrap(function)
+    return getattr(unwrapped, "__func__", unwrapped)
 
 
 def _closure(function: Any) -> dict[str, Any]:
