@@ -120,6 +120,7 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     "asarray": lambda: [_call(object=[1.5, 2])],
     "arange": lambda: [_call(args=(1, 9, 2))],
     "range": lambda: [_call(args=(1, 9, 2))],
+    "slice": lambda: [_call(start=1, stop=9)],
     "one_hot": lambda: [_call(_INDEX, depth=4)],
     "layer_norm": lambda: [
         _call(_matrix(), normalized_shape=(4,)),

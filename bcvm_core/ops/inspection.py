@@ -87,6 +87,10 @@ def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
     return definition
 
 
+def _slice(*, start: Any, stop: Any, step: Any = None) -> slice:
+    return slice(start, stop, step)
+
+
 def _range(*, args: Any = ()) -> range:
     return range(*args)
 
@@ -151,7 +155,7 @@ ROWS: tuple[OpInfo, ...] = (
     _row("max_of", _extreme(max), "The builtin max.", (builtin("max", "*args"),), params=(_VALUES,), pure_python=True, result="any"),
     _row(
         "slice",
-        slice,
+        _slice,
         "An index with start, stop and step.",
         (builtin("slice", "start, stop, step=None"),),
         params=(Param("start"), Param("stop"), Param("step", default=None)),

@@ -50,6 +50,10 @@ def _plain(operands: tuple[Any, ...], _attrs: Mapping[str, Any]) -> Any:
     if len(operands) == 1:
         x = operands[0]
         return (x.dtype, x.flags.c_contiguous) if type(x) is _ndarray else _one(x)
+    if len(operands) == 2:
+        a, b = operands
+        if type(a) is _ndarray and type(b) is _ndarray:
+            return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous)
     return tuple([_one(value) for value in operands])
 
 
@@ -100,7 +104,8 @@ def maker(op: OpInfo) -> KeyMaker:
         return _sequences
     if op.shape_rule == "conv":
         return _images
-    return _elementwise if op.shape_rule == "elementwise" else _plain
+    several = sum(p.role == "tensor" for p in op.params) > 1
+    return _elementwise if op.shape_rule == "elementwise" and several else _plain
 
 
 def special_attrs(op: OpInfo) -> frozenset[str]:

@@ -266,15 +266,11 @@ _eager: dict[str, CallSite] = {}
 
 
 def execute(op: OpInfo, operands: Iterable[Any], attrs: Mapping[str, Any]) -> Any:
-    """Run an op called outside a program, through the pool; what the pool leaves to Python runs the definition."""
+    """Run an op called outside a program, through the pool. Raises Decline for what the pool leaves to Python."""
     site = _eager.get(op.name)
     if site is None or site.op is not op:
         site = _eager[op.name] = CallSite(op, syntax=False)
-    operands = tuple(operands)
-    try:
-        return site(*operands, **attrs)
-    except Decline:
-        return op.definition(*operands, **attrs)
+    return site(*operands, **attrs)
 
 
 registry.executor = execute

@@ -206,7 +206,7 @@ def _operand(draw: st.DrawFn) -> Any:
     return x
 
 
-_KINDS = {"elementwise": ("add", 2), "ternary": ("where", 3), "unary": ("sqrt", 1)}
+_KINDS = {"elementwise": ("add", 2), "ternary": ("where", 3), "unary": ("sqrt", 1), "optional": ("clip", 3), "product": ("matmul", 2)}
 
 
 @given(st.sampled_from(sorted(_KINDS)), st.data())
