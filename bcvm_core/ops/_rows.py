@@ -69,15 +69,15 @@ def numpy_call(function: Callable[..., Any], *required: str) -> Callable[..., An
 
     def definition(*operands: Any, **attrs: Any) -> Any:
         positional = [attrs.pop(name) for name in required if name in attrs]
-        return function(*operands, *positional, **{name: value for name, value in attrs.items() if value is not UNSET})
+        return function(*operands, *positional, **attrs)
 
     definition.__name__ = definition.__qualname__ = function.__name__
     return definition
 
 
-def optional(*names: str) -> tuple[Param, ...]:
-    """Attributes that keep NumPy's default unless they are passed."""
-    return tuple(Param(name, default=UNSET) for name in names)
+def optional(**defaults: Any) -> tuple[Param, ...]:
+    """Attributes with NumPy's defaults; only those that a call gives are passed on."""
+    return tuple(Param(name, default=value) for name, value in defaults.items())
 
 
 def own_method(name: str) -> Callable[..., Any]:

@@ -37,13 +37,13 @@ _DEVICE = ", *, device=None, like=None" if NUMPY_2 else ", *, like=None"
 
 
 def _filled(name: str, doc: str, required: tuple[str, ...] = ("shape",)) -> OpInfo:
-    params = tuple(Param(p, default=REQUIRED) for p in required) + optional("dtype", "order")
+    params = tuple(Param(p, default=REQUIRED) for p in required) + optional(dtype=None, order="C")
     signature = ", ".join(required) + ", dtype=None, order='C'" + _DEVICE
     return _row(name, numpy_call(getattr(np, name), *required), doc, params, numpy(name, signature))
 
 
 def _alike(name: str, doc: str, *, first: str = "a", extra: str = "", posonly: str = "") -> OpInfo:
-    params = (X, *((Param(extra),) if extra else ()), *optional("dtype", "order", "shape"))
+    params = (X, *((Param(extra),) if extra else ()), *optional(dtype=None, order="K", shape=None))
     signature = f"{first}, {posonly}" + (f"{extra}, " if extra else "") + _LIKE
     definition = numpy_call(getattr(np, name), *((extra,) if extra else ()))
     return _row(name, definition, doc, params, numpy(name, signature, **{first: "x"}), shape_rule="same")
@@ -62,14 +62,14 @@ ROWS: tuple[OpInfo, ...] = (
         "arange",
         _arange,
         "Evenly spaced values: [start,] stop[, step].",
-        (Param("args", default=()), *optional("dtype")),
+        (Param("args", default=()), *optional(dtype=None)),
         numpy("arange", "*args, dtype=None", args="args"),
     ),
     _row(
         "linspace",
         numpy_call(np.linspace, "start", "stop"),
         "Evenly spaced values over a closed or half-open interval.",
-        (Param("start"), Param("stop"), *optional("num", "endpoint", "retstep", "dtype", "axis")),
+        (Param("start"), Param("stop"), *optional(num=50, endpoint=True, retstep=False, dtype=None, axis=0)),
         numpy(
             "linspace",
             "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0" + (", *, device=None" if NUMPY_2 else ""),
@@ -80,21 +80,21 @@ ROWS: tuple[OpInfo, ...] = (
         "eye",
         numpy_call(np.eye, "N"),
         "Ones on a diagonal.",
-        (Param("N"), *optional("M", "k", "dtype", "order")),
+        (Param("N"), *optional(M=None, k=0, dtype=float, order="C")),
         numpy("eye", "N, M=None, k=0, dtype=float, order='C'" + _DEVICE),
     ),
     _row(
         "identity",
         numpy_call(np.identity, "n"),
         "The square identity matrix.",
-        (Param("n"), *optional("dtype")),
+        (Param("n"), *optional(dtype=None)),
         numpy("identity", "n, dtype=None, *, like=None"),
     ),
     _row(
         "array",
         numpy_call(np.array, "object"),
         "A new tensor from nested sequences, scalars or another tensor.",
-        (_OBJECT, *optional("dtype", "copy", "order", "ndmin")),
+        (_OBJECT, *optional(dtype=None, copy=True, order="K", ndmin=0)),
         numpy("array", "object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, like=None"),
         dtype_rule="other",
         gradient="g",
@@ -103,7 +103,7 @@ ROWS: tuple[OpInfo, ...] = (
         "asarray",
         numpy_call(np.asarray, "object"),
         "The same tensor, or a new one from nested sequences and scalars.",
-        (_OBJECT, *optional("dtype", "order")),
+        (_OBJECT, *optional(dtype=None, order=None)),
         numpy(
             "asarray", "a, dtype=None, order=None" + (", *, device=None, copy=None, like=None" if NUMPY_2 else ", *, like=None"), a="object"
         ),

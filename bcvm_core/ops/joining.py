@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import AXIS, NUMPY_2, UNSET, X, method, moves_only, numpy, numpy_call, optional, own_method, per_input
+from ._rows import AXIS, NUMPY_2, X, method, moves_only, numpy, numpy_call, optional, own_method, per_input
 from .registry import OpInfo, Param, Spelling
 
 
@@ -15,8 +15,8 @@ def _meshgrid(arrays: Any, *, copy: Any = True, sparse: Any = False, indexing: A
     return np.meshgrid(*arrays, copy=copy, sparse=sparse, indexing=indexing)
 
 
-def _pad(x: Any, pad_width: Any, *, mode: Any = "constant", constant_values: Any = UNSET) -> Any:
-    return np.pad(x, pad_width, mode) if constant_values is UNSET else np.pad(x, pad_width, mode, constant_values=constant_values)
+def _pad(x: Any, pad_width: Any, *, mode: Any = "constant", **attrs: Any) -> Any:
+    return np.pad(x, pad_width, mode, **attrs)
 
 
 def _row(
@@ -41,7 +41,7 @@ _JOINING = (
         "concatenate",
         numpy_call(np.concatenate),
         "Tensors joined along an axis.",
-        (_ARRAYS, *optional("axis", "dtype", "casting")),
+        (_ARRAYS, *optional(axis=0, dtype=None, casting="same_kind")),
         tuple(
             numpy(name, "arrays, /, axis=0, out=None" + _SEQUENCE_DTYPE)
             for name in ("concatenate", *(("concat",) if hasattr(np, "concat") else ()))
@@ -54,7 +54,7 @@ _JOINING = (
         "stack",
         numpy_call(np.stack),
         "Tensors joined along a new axis.",
-        (_ARRAYS, *optional("axis", "dtype", "casting")),
+        (_ARRAYS, *optional(axis=0, dtype=None, casting="same_kind")),
         (numpy("stack", "arrays, axis=0, out=None" + _SEQUENCE_DTYPE),),
         dtype_rule="promote",
         gradient="g along the new axis",
@@ -65,7 +65,7 @@ _JOINING = (
             name,
             numpy_call(getattr(np, name)),
             doc,
-            (_ARRAYS, *(optional("dtype", "casting") if tail else ())),
+            (_ARRAYS, *(optional(dtype=None, casting="same_kind") if tail else ())),
             (numpy(name, "tup" + tail, tup="arrays"),),
             dtype_rule="promote",
             gradient="split(g)",
@@ -83,7 +83,7 @@ _JOINING = (
             name,
             numpy_call(getattr(np, name), "indices_or_sections"),
             doc,
-            (X, Param("indices_or_sections"), *optional("axis")),
+            (X, Param("indices_or_sections"), *optional(axis=0)),
             (numpy(name, "ary, indices_or_sections, axis=0", ary="x"),),
             result="any",
             gradient="concatenate(g)",
@@ -122,7 +122,7 @@ _REARRANGING = (
         "rot90",
         numpy_call(np.rot90),
         "A quarter turn, as a view.",
-        (X, *optional("k", "axes")),
+        (X, *optional(k=1, axes=(0, 1))),
         (numpy("rot90", "m, k=1, axes=(0, 1)", m="x"),),
         gradient="rot90(g, -k)",
     ),
@@ -130,7 +130,7 @@ _REARRANGING = (
         "pad",
         _pad,
         "Borders added: constant (`constant_values`), edge, reflect, symmetric, wrap, ...",
-        (X, Param("pad_width"), Param("mode", default="constant"), *optional("constant_values")),
+        (X, Param("pad_width"), Param("mode", default="constant"), *optional(constant_values=0)),
         (numpy("pad", "array, pad_width, mode='constant', *, constant_values=0", array="x"),),
         gradient="the inner part of g",
         fp_name="cast",
@@ -139,7 +139,7 @@ _REARRANGING = (
         "triu",
         numpy_call(np.triu),
         "The part on and above a diagonal.",
-        (X, *optional("k")),
+        (X, *optional(k=0)),
         (numpy("triu", "m, k=0", m="x"),),
         gradient="triu(g)",
     ),
@@ -147,7 +147,7 @@ _REARRANGING = (
         "tril",
         numpy_call(np.tril),
         "The part on and below a diagonal.",
-        (X, *optional("k")),
+        (X, *optional(k=0)),
         (numpy("tril", "m, k=0", m="x"),),
         gradient="tril(g)",
     ),
@@ -155,7 +155,7 @@ _REARRANGING = (
         "diag",
         numpy_call(np.diag),
         "A diagonal, or a matrix with it.",
-        (X, *optional("k")),
+        (X, *optional(k=0)),
         (numpy("diag", "v, k=0", v="x"),),
         gradient="diag(g)",
     ),
@@ -171,7 +171,7 @@ _REARRANGING = (
         "copy",
         numpy_call(np.copy),
         "A copy; numpy.copy.",
-        (X, *optional("order")),
+        (X, *optional(order="K")),
         (numpy("copy", "a, order='K', subok=False", a="x"),),
         shape_rule="same",
         gradient="g",
@@ -189,7 +189,7 @@ _REARRANGING = (
         "diff",
         numpy_call(np.diff),
         "Differences of neighbours.",
-        (X, *optional("n", "axis")),
+        (X, *optional(n=1, axis=-1)),
         (numpy("diff", "a, n=1, axis=-1, prepend=0, append=0", a="x"),),
         flops=per_input(1.0),
         fp_name="subtract",
@@ -201,7 +201,7 @@ _ORDERING = (
         "sort",
         numpy_call(np.sort),
         "A sorted copy along an axis.",
-        (X, *optional("axis", "kind")),
+        (X, *optional(axis=-1, kind=None)),
         (numpy("sort", "a, axis=-1, kind=None, order=None" + _SORT_TAIL, a="x"),),
         shape_rule="same",
         flops=per_input(20.0),
@@ -211,7 +211,7 @@ _ORDERING = (
         "argsort",
         numpy_call(np.argsort),
         "Indices that sort along an axis.",
-        (X, *optional("axis", "kind")),
+        (X, *optional(axis=-1, kind=None)),
         (
             numpy("argsort", "a, axis=-1, kind=None, order=None" + _SORT_TAIL, a="x"),
             *method("argsort", "axis=-1, kind=None, order=None" + _SORT_TAIL),
@@ -224,7 +224,7 @@ _ORDERING = (
         "unique",
         numpy_call(np.unique),
         "Sorted distinct elements, with indices and counts on request.",
-        (X, *optional("return_index", "return_inverse", "return_counts", "axis", "equal_nan")),
+        (X, *optional(return_index=False, return_inverse=False, return_counts=False, axis=None, equal_nan=True)),
         (
             numpy(
                 "unique",
@@ -240,7 +240,7 @@ _ORDERING = (
         "searchsorted",
         numpy_call(np.searchsorted),
         "Where values would be inserted into a sorted vector.",
-        (X, Param("v", "tensor"), *optional("side", "sorter")),
+        (X, Param("v", "tensor"), *optional(side="left", sorter=None)),
         (
             numpy("searchsorted", "a, v, side='left', sorter=None", a="x"),
             *method("searchsorted", "v, side='left', sorter=None"),

@@ -110,7 +110,7 @@ class _ComplexMultiply:
 
     def reduce(self, x: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
         lines = np.moveaxis(x, axis, 0)
-        result = lines[0].copy()
+        result: np.ndarray[Any, Any] = lines[0].copy()
         for line in lines[1:]:
             self(result, line, out=result)
         return result
