@@ -6,7 +6,7 @@ NumPy does not spell, annotate shapes with ``bcvm.Tensor["B", "*", "C"]``.
 
 from __future__ import annotations
 
-from . import ops
+from . import mindspore, ops  # `mindspore` opens when a program meets MindSpore; it imports nothing of it
 from .config import override
 from .errors import BcvmError
 from .frontend.annotations import Tensor, TensorSpec
@@ -15,4 +15,4 @@ from .lower import lower
 from .tiers import select as _select  # eager ops go through the kernel pool
 from .version import __version__
 
-__all__ = ["BcvmError", "Tensor", "TensorSpec", "__version__", "jit", "lower", "nojit", "ops", "override", "program_of"]
+__all__ = ["BcvmError", "Tensor", "TensorSpec", "__version__", "jit", "lower", "mindspore", "nojit", "ops", "override", "program_of"]

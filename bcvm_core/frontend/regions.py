@@ -63,7 +63,7 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, 
 def is_tensor_value(value: Any) -> bool:
     """Is this run-time value one of the tensors BCVM works on (array, NumPy scalar, MindSpore tensor)?"""
     kind = type(value)
-    return kind is np.ndarray or isinstance(value, np.generic) or kind.__module__.startswith("mindspore.common")
+    return kind is np.ndarray or isinstance(value, np.generic) or registry.personality_of(kind) == "mindspore"
 
 
 def kind_of_value(value: Any) -> Kind:

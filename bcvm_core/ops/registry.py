@@ -13,9 +13,12 @@ from __future__ import annotations
 import ast
 import importlib
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import numpy as np
 
 from ..errors import UnknownOpError
 
@@ -226,12 +229,22 @@ def takes(spelling: Spelling, personality: str | None) -> bool:
     return personality in (None, "numpy") or not spelling.target.startswith(("numpy.", "math."))
 
 
+_personalities: weakref.WeakKeyDictionary[type, str | None] = weakref.WeakKeyDictionary()
+
+
 def personality_of(tp: type) -> str | None:
     """Whose semantics the tensors of a type have; None for types that are no tensors BCVM knows."""
-    if tp.__module__ == "numpy":
+    try:
+        return _personalities[tp]
+    except KeyError:
+        found = _personalities[tp] = _personality(tp)
+        return found
+
+
+def _personality(tp: type) -> str | None:
+    if issubclass(tp, np.ndarray | np.generic):
         return "numpy"
-    roots = {base.__module__.partition(".")[0] for base in tp.__mro__}
-    return "mindspore" if "mindspore" in roots else None
+    return "mindspore" if any(base.__name__ == "Tensor" and base.__module__ == "mindspore.common.tensor" for base in tp.__mro__) else None
 
 
 def method_spelling_for(tp: type, name: str) -> tuple[OpInfo, Spelling] | None:
