@@ -1,15 +1,22 @@
 """The Jupyter side of BCVM: the kernel ``bcvm``, and ``%load_ext bcvm_kernel`` for any IPython.
 
-Importing this package is cheap; each door below imports what it needs when it is used.
+Importing this package imports nothing else, because `__main__` has to mend the import path first;
+each door below imports what it needs when it is used.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bcvm_core.version import __version__
-
 __all__ = ["__version__", "install", "load_ipython_extension", "unload_ipython_extension"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from bcvm_core.version import __version__
+
+        return __version__
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def install(*, user: bool = False, prefix: str | None = None, name: str = "bcvm", display_name: str | None = None) -> str:

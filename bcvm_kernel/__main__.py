@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 
 USAGE = """usage: python -m bcvm_kernel install [options]    write the kernelspec (install -h lists the options)
        python -m bcvm_kernel -f CONNECTION_FILE   run the kernel; Jupyter does this
@@ -14,10 +14,16 @@ def _leave_working_directory() -> None:
     """Drop the working directory from the import path while the kernel loads.
 
     A notebook's folder may hold a ``token.py`` or ``code.py``; IPython puts the folder back
-    once everything is imported.
+    once everything is imported. It stays where the core can only be found through it (a
+    checkout that was not installed).
     """
-    if sys.path and (sys.path[0] == "" or Path(sys.path[0]) == Path.cwd()):
-        del sys.path[0]
+    if not sys.path or sys.path[0] not in ("", os.getcwd()):
+        return
+    first = sys.path.pop(0)
+    import importlib.util  # not earlier: it would be looked for in the working directory
+
+    if importlib.util.find_spec("bcvm_core") is None:
+        sys.path.insert(0, first)
 
 
 def main(argv: list[str]) -> int:

@@ -109,4 +109,4 @@ class BcvmKernel(IPythonKernel):
 
 def launch() -> None:
     """Start the kernel with the options of the command line."""
-    IPKernelApp.launch_instance(kernel_class=BcvmKernel)
+    IPKernelApp.launch_instance(kernel_class=BcvmKernel, outstream_class="bcvm_kernel.streams.OrderedStream")
