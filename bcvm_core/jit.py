@@ -92,19 +92,19 @@ def _check_shapes(linker: Linker, function: types.FunctionType) -> None:
 def _attach(function: types.FunctionType, linker: Linker) -> None:
     """Hang the read-only views on the function."""
     linker.functions.add(function)
-    reference = weakref.ref(function)
+    reference = weakref.ref(function)  # no cycle through the function: its constants go when it goes
     function.__dict__[_ATTRIBUTE] = linker
     views = {
         "stats": lambda: linker.stats,
         "explain": linker.explain,
-        "program": lambda *args: program_of(reference() or function, *args),
-        "dis": lambda *args: _dis(reference() or function, *args),
+        "program": lambda *args: program_of(reference(), *args),
+        "dis": lambda *args: _dis(reference(), *args),
     }
     for name, view in views.items():
         function.__dict__.setdefault(name, view)
 
 
-def _dis(function: types.FunctionType, *args: Any) -> str:
+def _dis(function: Any, *args: Any) -> str:
     from .isa.text import disassemble
 
     return disassemble(program_of(function, *args))

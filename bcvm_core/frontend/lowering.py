@@ -178,6 +178,7 @@ class RegionCode:
     input_nodes: tuple[ast.expr, ...]
     callables: tuple[str, ...]
     callable_nodes: tuple[ast.expr, ...]
+    callable_values: tuple[Any, ...]
     outputs: tuple[str, ...]
     value: bool
     write_at: int | None  # pc of the one in-place write, which is the last op
@@ -279,6 +280,7 @@ class RegionLowerer:
             input_nodes=tuple(node for _, node in self.inputs.values()),
             callables=tuple(callables),
             callable_nodes=tuple(callables.values()),
+            callable_values=tuple(self.classifier.resolve(node) for node in callables.values()),
             outputs=outputs,
             value=single,
             write_at=self.write_at,

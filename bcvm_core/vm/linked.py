@@ -12,7 +12,6 @@ import time
 import types
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LoweringError
@@ -70,15 +69,6 @@ class SiteTable:
         return sorted(found, key=lambda s: s.key[1:])
 
 
-@dataclass(slots=True)
-class Linked:
-    """A code object with its sites, and what is needed to form them again."""
-
-    code: types.CodeType
-    former: RegionFormer | None = None
-    sites: list[Site] = field(default_factory=list)
-
-
 class Linker(SiteOwner):
     """Links one function. `function` is looked at for globals, closure and code only."""
 
@@ -101,7 +91,13 @@ class Linker(SiteOwner):
         plain = twin.compile_like(source.parse_again(), source, self.original)
         if not twin.same_code(plain, self.original):
             raise LoweringError(f"the source of {self.name} is not what was compiled", fix="reload the module, or run the cell again")
-        self.code = self.original
+        self._code = weakref.ref(self.original)
+
+    @property
+    def code(self) -> types.CodeType | None:
+        """The code that functions carry now. Held weakly: code holds the sites, sites hold the linker, and the
+        garbage collector does not look into code objects."""
+        return self._code()
 
     def lookup(self, name: str) -> Any:
         """The value of a free, global or builtin name now, or MISSING."""
@@ -133,7 +129,7 @@ class Linker(SiteOwner):
             code = twin.put_constants(twin.compile_like(node, self.source, self.original), self.table.placeholders)
         if set(code.co_freevars) != set(self.original.co_freevars):
             raise LoweringError(f"linking {self.name} changed its free variables")
-        self.code = code
+        self._code = weakref.ref(code)
         if bus.active:
             bus.emit(Lowered(self.name, self.filename, len(self.table.live), (time.perf_counter_ns() - started) / 1000))
         return code
@@ -165,11 +161,16 @@ class Linker(SiteOwner):
         self.unsafe.add(name)
         self._relink()
 
+    def callable_rebound(self, site: Any) -> None:
+        self._relink()
+
     def _relink(self) -> None:
         if self.relinks >= _MAX_RELINKS:
             return
         self.relinks += 1
         old = self.code
+        if old is None:
+            return
         try:
             new = self.link()
         except Exception:  # linking again is an improvement, never a need

@@ -47,6 +47,9 @@ class SiteOwner:
     def forget_attribute(self, name: str) -> None:
         """Reading attribute `name` may run user code: form the regions again without it."""
 
+    def callable_rebound(self, site: Any) -> None:
+        """A callee named in the region is no longer the op it was: form the regions again."""
+
     def site_is_dead(self, site: Any) -> None:
         """A site has met no tensor for a while: take it out."""
 
@@ -99,16 +102,16 @@ class Region:
             self.plans[types] = None
             self.miss()
             return None
-        return self.bind_as("mindspore" if "mindspore" in personalities else "numpy", types, args[count:], hidden)
+        return self.bind_as("mindspore" if "mindspore" in personalities else "numpy", types, hidden)
 
-    def bind_as(self, personality: str, types: tuple[type, ...], callables: tuple[Any, ...], hidden: bool) -> Plan | None:
+    def bind_as(self, personality: str, types: tuple[type, ...], hidden: bool) -> Plan | None:
         """Make the plan for operand types; `hidden`: tensors can only come out of containers or attributes."""
         code = self.code if personality == "numpy" else self.relower(personality)
         if code is None or not set(code.inputs) <= set(self.code.inputs):
             self.plans[types] = None
             self.hand_back("not spelled as an op for these operands", self.code.ops)
             return None
-        runner = RegionRunner(self, code, callables, personality, hidden)
+        runner = RegionRunner(self, code, personality, hidden)
         self.plans[types] = runner
         self.owner.stats.count_bound()
         if bus.active:
@@ -140,12 +143,11 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "callables", "personality", "hidden", "order", "sites", "steps")
+    __slots__ = ("region", "code", "personality", "hidden", "order", "sites", "steps")
 
-    def __init__(self, region: Region, code: RegionCode, callables: tuple[Any, ...], personality: str, hidden: bool) -> None:
+    def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool) -> None:
         self.region = region
         self.code = code
-        self.callables = callables
         self.personality = personality
         self.hidden = hidden
         self.order = [region.code.inputs.index(name) for name in code.inputs]
@@ -154,10 +156,9 @@ class RegionRunner:
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         region, count = self.region, len(self.region.code.inputs)
-        for expected, actual in zip(self.callables, args[count:], strict=True):
+        for expected, actual in zip(region.code.callable_values, args[count:], strict=True):
             if expected is not actual:
-                region.hand_back("a callable was rebound", ())
-                region.plans.clear()
+                region.owner.callable_rebound(region)
                 return None
         inputs = [args[i] for i in self.order]
         try:
@@ -171,7 +172,7 @@ class RegionRunner:
             if error.personality is None:
                 region.miss()
                 return None
-            again = region.bind_as(error.personality, tuple(map(type, args)), self.callables, hidden=False)
+            again = region.bind_as(error.personality, tuple(map(type, args)), hidden=False)
             return None if again is None else again(args)
         except UnsafeAttribute as error:
             region.owner.forget_attribute(error.name)
