@@ -63,7 +63,7 @@ def may_leave(block: HostBlock) -> bool:
 
 def _sites_problem(block: Any, tree: ast.AST, programs: int) -> str | None:
     expressions, statements = _spans(tree)
-    taken: list[Span] = []
+    taken: list[tuple[Span, str]] = []
     for number, site in enumerate(block.sites):
         span = (site.line, site.column, site.end_line, site.end_column)
         if site.form not in FORMS:
@@ -74,10 +74,18 @@ def _sites_problem(block: Any, tree: ast.AST, programs: int) -> str | None:
             return f"site {number} has targets that are no names"
         if span not in (statements if site.form == "run" else expressions):
             return f"site {number} ({site.form}) is not the span of {'statements' if site.form == 'run' else 'an expression'} of the block"
-        if any(span[:2] < other[2:] and other[:2] < span[2:] for other in taken):
+        if any(_clash(span, site.form, *other) for other in taken):
             return f"site {number} overlaps another one"
-        taken.append(span)
+        taken.append((span, site.form))
     return None
+
+
+def _clash(one: Span, one_form: str, two: Span, two_form: str) -> bool:
+    """Whether two sites overlap. The operands of a "value" site are the host's, so they may hold further sites."""
+    if one[2:] <= two[:2] or two[2:] <= one[:2]:
+        return False
+    outer, form, inner = (one, one_form, two) if one[:2] <= two[:2] and two[2:] <= one[2:] else (two, two_form, one)
+    return form != "value" or outer == inner
 
 
 def _spans(tree: ast.AST) -> tuple[set[Span], _Runs]:

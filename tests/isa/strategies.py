@@ -22,7 +22,6 @@ from bcvm_core.errors import AssembleError, DecodeError
 from bcvm_core.isa import opcodes
 from bcvm_core.isa.encoding import decode, encode
 from bcvm_core.isa.hints import ANY, Aligned, ShapeHint
-from bcvm_core.isa.opcodes import Kind
 from bcvm_core.isa.program import Arg, HostBlock, HostSite, Instruction, Program, SourceLoc
 from bcvm_core.isa.signature import LAYOUTS, MEMORY, OperandClass, Signature, SignatureTable
 from bcvm_core.isa.text import assemble, disassemble
@@ -512,9 +511,8 @@ def _mutate_table(random: Random, program: Program) -> Program:
 def mutants(seed: int, count: int, *, ops: Sequence[Op] = OPS, hosts: bool = True) -> Iterator[Mutant]:
     """`count` damaged programs in turn from the binary form, the text form and Program objects.
 
-    Signatures live in a table of their own per original, so that damaged rows don't fill the process's;
-    the programs that come out refer to `bcvm_core.isa.signature.table` all the same when they verify
-    with signature 0 only: run the others with `signatures=` of `Mutant.program.notes["signatures"]`.
+    Signatures live in tables of their own, so that damaged rows don't fill the process's: verify and
+    write a mutant with `signatures=mutant.program.notes["signatures"]`, and run it with signature 0.
     """
     random = random_module.Random(seed)
     for number in range(count):
@@ -537,8 +535,3 @@ def mutants(seed: int, count: int, *, ops: Sequence[Op] = OPS, hosts: bool = Tru
             yield Mutant(how, error=error)
         else:
             yield Mutant(how, replace(program, notes={"signatures": scratch}))
-
-
-def kinds_of(program: Program) -> set[Kind]:
-    """Operand kinds that occur in a program."""
-    return {kind for instruction in program.instructions for _, kind in instruction.row.operands}

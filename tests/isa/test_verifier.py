@@ -166,7 +166,8 @@ def hosted(source: str, *sites: HostSite, kind: str = "stmt", nested: int = 1) -
         (hosted("f(x)", HostSite(1, 0, 1, 4, "value", 1)), "nested program 1 of 1"),
         (hosted("f(x)", HostSite(1, 0, 1, 3, "value", 0)), "not the span of an expression"),
         (hosted("f(x)", HostSite(2, 0, 2, 4, "run", 0)), "not the span of statements"),
-        (hosted("f(g(x))", HostSite(1, 0, 1, 7, "value", 0), HostSite(1, 2, 1, 6, "value", 0)), "overlaps"),
+        (hosted("f(g(x))", HostSite(1, 0, 1, 7, "tree", 0), HostSite(1, 2, 1, 6, "value", 0)), "overlaps"),
+        (hosted("f(g(x))", HostSite(1, 0, 1, 7, "value", 0), HostSite(1, 0, 1, 7, "value", 0)), "overlaps"),
         (hosted("f(x)", HostSite(1, 0, 1, 4, "run", 0, ("1",))), "no names"),
     ],
 )
@@ -193,6 +194,12 @@ def test_the_place_in_the_source_is_part_of_the_error() -> None:
 )
 def test_sites_are_spans_of_the_syntax_tree(source: str, site: HostSite) -> None:
     verify(hosted(source, site))
+
+
+def test_operands_of_a_value_site_may_hold_sites() -> None:
+    outer, inner = HostSite(1, 0, 1, 7, "value", 0), HostSite(1, 2, 1, 6, "tree", 0)
+    verify(hosted("f(g(x))", outer, inner))
+    verify(hosted("f(g(x))", inner, outer))
 
 
 def test_an_expression_may_span_lines_as_it_did_in_brackets() -> None:
