@@ -41,8 +41,6 @@ def _one(value: Any) -> Any:
     tp = type(value)
     if tp is _ndarray:
         return (value.dtype, value.flags.c_contiguous)
-    if tp is list or tp is tuple:
-        return (tp, *[_one(item) for item in value]) if len(value) <= _MAX_CLASSES else tp
     return tp
 
 

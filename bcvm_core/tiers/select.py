@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import config
 from ..devices import base
-from ..errors import Decline, PoolError
+from ..errors import Decline, PoolError, SignatureError
 from ..events import Selected, bus
 from ..isa import signature as signatures
 from ..isa.signature import Signature
@@ -124,7 +124,7 @@ class CallSite:
         started = time.perf_counter_ns()
         try:
             plan = self._make_plan(operands, attrs, started)
-        except Decline as reason:
+        except (Decline, SignatureError) as reason:  # a full signature table is no reason to fail
             plan = _Plan(_refusal(str(reason)), Counter(), 0)
         if len(cache) >= config.current.site_cache:
             cache.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bcvm_core.errors import Decline
+from bcvm_core.errors import Decline, SignatureError
 from bcvm_core.isa import signature as signatures
 from bcvm_core.tiers import log
 from bcvm_core.tiers.select import CallSite, signature_of
@@ -112,6 +112,41 @@ def test_the_operator_asks_python_first() -> None:
         with pytest.raises(Decline):
             CallSite("remainder")(*operands)
     assert CallSite("add")([1.0, 2.0], np.ones(2)).tolist() == [2, 3]
+
+
+def test_a_full_signature_table_leaves_the_call_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(table: object, signature: object) -> int:
+        raise SignatureError("the signature table is full")
+
+    monkeypatch.setattr(signatures.SignatureTable, "intern", full)
+    with pytest.raises(Decline, match="full"):
+        CallSite("add")(np.ones(3), 1)
+
+
+def test_items_of_sequences_are_operands() -> None:
+    site = CallSite("concatenate")
+    x = np.ones((2, 3), np.float32)
+    assert site([x, x.astype(np.float64)]).dtype == np.float64
+    assert _classes(site) == "concatenate(float32:contiguous:host, float64:contiguous:host)"
+    assert site((x, x)).shape == (4, 3)
+    assert site([x] * 40).shape == (80, 3)
+    assert _classes(site) == "concatenate(float32:contiguous:host)"
+    with pytest.raises(Decline):
+        site([x, np.ma.array(x)])
+    with pytest.raises(ValueError, match="at least one"):
+        site([])
+
+
+def test_optional_tensors_count_as_operands() -> None:
+    site = CallSite("clip")
+    x = np.linspace(-1, 1, 5)
+    assert site(x, a_min=0.0).min() == 0
+    assert _classes(site) == "clip(float64:contiguous:host, pyfloat:scalar:host)"
+    with pytest.raises(Decline):
+        site(x, a_min=np.ma.zeros(5))
+    out = x.copy()
+    assert site(x, a_min=np.zeros(5), out=out) is out
+    assert out.min() == 0
 
 
 def test_log_lines(caplog: pytest.LogCaptureFixture) -> None:
