@@ -89,7 +89,7 @@ TABLE: tuple[OpcodeRow, ...] = (
     _row("NOP", 0x00, "", "-", "Does nothing.", in_region=True),
     _row("LOAD_TENSOR", 0x01, "dest:dest var:var hint:hint", "R[dest] := check(V[var], hint)",
          "Read a variable and check its shape against the hint; named dims are bound on first sight and must agree afterwards. "
-         "A value that is no tensor passes only the hint `[]`-free check of its truth: scalars match `[]` and `[...]`."),
+         "A Python number counts as a tensor of shape []; whatever else has no shape fits `[...]` alone."),
     _row("LOAD_VAR", 0x02, "dest:dest var:var", "R[dest] := V[var]", "Read a variable as it is, whatever it holds."),
     _row("STORE_VAR", 0x03, "var:var src:reg", "V[var] := R[src]", "Write a variable that host code may read."),
     _row("LOAD_CONST", 0x04, "dest:dest const:const", "R[dest] := K[const]", "Load a constant.", in_region=True),

@@ -39,8 +39,8 @@ RULES: tuple[Rule, ...] = (
     rules.ops_exist,
     rules.policies_exist,
     rules.regions_are_straight,
-    rules.host_calls_fit,
     rules.host_blocks_are_sound,
+    rules.host_calls_fit,
 )
 
 

@@ -159,6 +159,7 @@ def hosted(source: str, *sites: HostSite, kind: str = "stmt", nested: int = 1) -
         (replace(GOOD, consts=(object(),)), "can be no constant"),
         (replace(GOOD, consts=(np.array([None]),)), "can be no constant"),
         (replace(GOOD, nested=(replace(GOOD, kind="module"),)), "no program kind"),
+        (hosted(None), "with a source"),  # type: ignore[arg-type]
         (hosted("(" * 300), "does not parse"),
         (hosted("a\0b"), "does not parse"),
         (hosted("-" * 100_000 + "1"), "does not parse"),
