@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import linecache
 import logging
 import types
 import warnings
@@ -58,6 +59,7 @@ class CellSession:
         self.strict = False
         self.statements = Stats()
         self.last_cell: ast.Module | None = None
+        self._filename: str | None = None  # of the latest cell, known when its first node is compiled
         self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
         self._tables: list[SiteTable] = []
         self._at_cell_start = Stats()
@@ -84,6 +86,8 @@ class CellSession:
         """
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
             return compile_plain(node)
+        if self._filename is None:
+            self._filename = filename
         _ungroup(node)
         work = copy_tree(node)  # the caller may compile its node again, as %timeit does
         table: types.CodeType | tuple[Any, SiteTable] | None = None
@@ -141,6 +145,7 @@ class CellSession:
 
     def _begin(self, module: ast.Module) -> None:
         self.last_cell = copy_tree(module)
+        self._filename = None
         self._tables = []
         self._at_cell_start = self.stats()
 
@@ -159,11 +164,19 @@ class CellSession:
 
     def program(self) -> Program:
         """The Program of the latest cell. Raises LoweringError when no cell has run."""
-        from .frontend.generator import generate_cell
+        from .vm.programs import program_of_cell
 
         if self.last_cell is None:
             raise LoweringError("no cell has run through the VM yet", fix="run a cell, then ask again")
-        return generate_cell(copy_tree(self.last_cell), self._lookup)
+        return program_of_cell(self._text(self.last_cell), self.namespace(), filename=self._filename or "<cell>")
+
+    def _text(self, cell: ast.Module) -> str:
+        """The latest cell as it was typed, with blank lines for what stood above its first statement."""
+        lines = linecache.getlines(self._filename) if self._filename else []
+        if not lines or not cell.body:
+            return ast.unparse(cell)
+        first = min(int(n.lineno) for n in [cell.body[0], *getattr(cell.body[0], "decorator_list", ())])
+        return "\n" * (first - 1) + "".join(lines[first - 1 :])
 
     def explain(self) -> str:
         """One line per site of the latest cell, then of each function defined in the session that has run."""
