@@ -25,28 +25,31 @@ class BcvmMagics(Magics):
 
     @no_var_expand
     @line_cell_magic
-    def bcvm(self, line: str, cell: str | None = None) -> None:
+    def bcvm(self, line: str, cell: str | None = None) -> Any:
         try:
-            if cell is None:
-                self._line(line)
-            else:
-                self._cell(line, cell)
+            return self._line(line) if cell is None else self._cell(line, cell)
         except HelpAsked as help_asked:
             print(help_asked.text, end="")
+            return None
 
-    def _line(self, line: str) -> None:
+    def _line(self, line: str) -> Any:
         options = line_parser().parse_line(line)
         match options.command:
             case "on" | "off":
                 self.cells.switch(options.command == "on")
+            case "dis" if options.object:
+                return views.program(self.cells, options.name)
             case "dis":
                 print(views.listing(self.cells, options.name))
             case "explain":
                 print(views.explanation(self.cells, options.name))
+            case "stats" if options.object:
+                return views.statistics(self.cells, options.name)
             case "stats":
-                print(views.statistics(self.cells, options.name))
+                print(views.statistics(self.cells, options.name).table())
             case _:
                 print(views.status(self.cells))
+        return None
 
     def _cell(self, line: str, cell: str) -> None:
         options = parse_cell_options(line)

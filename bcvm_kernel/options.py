@@ -69,11 +69,13 @@ def line_parser() -> MagicParser:
     commands.add_parser("off", help="leave the cells that follow, and the functions they call, to plain Python")
     commands.add_parser("status", help="what runs, what was lowered, what the first cell waited for (also without a command)")
     dis = commands.add_parser("dis", help="print the bytecode of the latest cell, or of a function")
-    dis.add_argument("name", nargs="?", help="a function of this notebook; without it the latest cell that was lowered")
+    dis.add_argument("name", nargs="?", help="a function of this notebook; without it the latest cell")
+    dis.add_argument("-o", "--object", action="store_true", help="return the Program instead of printing it")
     explain = commands.add_parser("explain", help="say which statements became bytecode, and why the others did not")
     explain.add_argument("name", nargs="?", help="a function of this notebook; without it the latest cell")
     stats = commands.add_parser("stats", help="executions per op, by CALL_OP and by CALL_HOST")
     stats.add_argument("name", nargs="?", help="a function of this notebook; without it the cells so far")
+    stats.add_argument("-o", "--object", action="store_true", help="return the Stats instead of printing them")
     return out
 
 
@@ -103,7 +105,9 @@ def candidates(line: str, functions: Callable[[], Iterable[str]]) -> list[str]:
             found: Iterable[str] = (flag for flag in flags_of(cell_parser()) if flag not in given)
         case ["%bcvm"]:
             found = (*COMMANDS, "--help")
-        case ["%bcvm", "dis" | "explain" | "stats"]:
+        case ["%bcvm", "dis" | "stats"]:
+            found = [*sorted(functions()), "--object"]
+        case ["%bcvm", "explain"]:
             found = sorted(functions())
         case _:
             found = ()

@@ -11,10 +11,12 @@ from types import FunctionType
 import numpy
 
 from bcvm_core import config, program_of
+from bcvm_core.isa.program import Program
 from bcvm_core.isa.text import disassemble
 from bcvm_core.jit import linker_of
 from bcvm_core.version import __version__
 from bcvm_core.vm.linked import Linker
+from bcvm_core.vm.stats import Stats
 
 from .options import MagicError
 from .shell import CellOptions, Cells
@@ -43,19 +45,33 @@ def _linker(cells: Cells, name: str) -> Linker:
     return linker
 
 
+def program(cells: Cells, name: str | None) -> Program:
+    """The Program of a function, or of the latest cell."""
+    found: Program = cells.door.program() if name is None else program_of(function_named(cells, name))
+    return found
+
+
 def listing(cells: Cells, name: str | None) -> str:
-    """The text form of a function's Program, or of the latest cell's."""
-    return disassemble(cells.door.program() if name is None else program_of(function_named(cells, name))).rstrip()
+    """The text form of `program`."""
+    return name_cells(cells, disassemble(program(cells, name)).rstrip())
 
 
 def explanation(cells: Cells, name: str | None) -> str:
     """Which statements became regions, how often they ran, why some were handed back."""
-    return cells.door.explain() if name is None else _linker(cells, name).explain()
+    return name_cells(cells, cells.door.explain() if name is None else _linker(cells, name).explain())
 
 
-def statistics(cells: Cells, name: str | None) -> str:
+def statistics(cells: Cells, name: str | None) -> Stats:
     """Executions per op: of a function, or of everything in this session."""
-    return (cells.door.stats() if name is None else _linker(cells, name).stats).table()
+    found: Stats = cells.door.stats() if name is None else _linker(cells, name).stats.snapshot()
+    return found
+
+
+def name_cells(cells: Cells, text: str) -> str:
+    """`text` with ``In[4]`` for the file that IPython pretends cell 4 to be: what is printed again is the same."""
+    for filename, number in getattr(cells.shell.compile, "_filename_map", {}).items():
+        text = text.replace(filename, f"In[{number}]")
+    return text
 
 
 def status(cells: Cells) -> str:

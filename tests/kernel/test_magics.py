@@ -139,6 +139,12 @@ def test_dis_of_the_latest_cell_and_of_functions(shell: Any, capsys: pytest.Capt
     assert "SUB_CONST" in latest
     _run(shell, "%bcvm dis")  # asking is no cell of its own
     assert capsys.readouterr().out == latest
+    _run(shell, "%%bcvm --strict\n\nz = y * 3\nz")
+    capsys.readouterr()
+    _run(shell, "%bcvm dis")
+    latest = capsys.readouterr().out
+    assert "run_cell_magic" not in latest
+    assert "MUL_CONST" in latest and "; 3:" in latest
     _run(shell, "%bcvm dis f")
     assert {"COND_JUMP", "MUL_CONST", "ADD_CONST"} <= set(capsys.readouterr().out.split())
 
@@ -159,6 +165,26 @@ def test_stats_explain_and_status_print(shell: Any, capsys: pytest.CaptureFixtur
         printed = capsys.readouterr().out
         for word in words:
             assert word in printed, (command, printed)
+
+
+def test_objects_are_returned_instead_of_printed(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x)")
+    capsys.readouterr()
+    assert _run(shell, "s = %bcvm stats -o\ns.call_op, s.call_host, s.share()") == (2, 0, 1.0)
+    assert _run(shell, "s = %bcvm stats -o f\ns.ops['add'].call_op") == 1
+    assert _run(shell, "p = %bcvm dis --object f\np.name") == "f"
+    assert "CALL_OP" not in capsys.readouterr().out
+
+
+def test_listings_name_cells_by_their_numbers(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x)")
+    capsys.readouterr()
+    _run(shell, "%bcvm dis f")
+    assert '.file "In[3]" line 1' in capsys.readouterr().out
+    _run(shell, "%bcvm explain f")
+    assert capsys.readouterr().out.startswith("f (In[3])")
 
 
 @pytest.mark.parametrize("magic", ["%bcvm -h", "%bcvm dis --help", "%%bcvm -h\n1 / 0"])
@@ -201,7 +227,7 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
     [
         ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "--help"}),
         ("%bcvm s", {"status", "stats"}),
-        ("%bcvm dis ", {"f", "g"}),
+        ("%bcvm dis ", {"f", "g", "--object"}),
         ("%bcvm explain f", {"f"}),
         ("%bcvm on ", set()),
         ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--time", "--help"}),
