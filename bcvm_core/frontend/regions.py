@@ -315,7 +315,7 @@ class Classifier:
 
     def _call(self, node: ast.Call) -> Info | None:
         bound = self.bind_call(node)
-        if bound is None or bound.op.family == "random" or bound.op.writes:
+        if bound is None or bound.op.family == "random" or bound.op.writes or _in_place_method(node):
             return None  # has an effect of its own: never part of something that may be replayed
         nodes = (*bound.operands, *bound.attrs.values())
         infos = self._all(nodes)
@@ -353,6 +353,11 @@ class Classifier:
         args = list(node.args)
         bound = registry.bind(op, spelling, args, keywords, registry.REQUIRED if receiver is None else receiver)
         return None if bound is None else _star_to_tuple(bound)
+
+
+def _in_place_method(node: ast.Call) -> bool:
+    """x.add_(y): by the naming rule of MindSpore's tensors it writes to x."""
+    return isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
 
 
 def _star_to_tuple(bound: BoundCall) -> BoundCall:

@@ -58,16 +58,30 @@ class Adapter:
             raise Decline("MindSpore records this call")
         given = dict(attrs)
         dialect = given.pop("dialect", "tensor")
-        handler = handlers.HANDLERS.get(f"{op.name}:{dialect}") or handlers.HANDLERS.get(op.name)
         try:
             with fpstatus.recording():  # MindSpore reports no floating-point events
-                if handler is not None:
-                    return handler(kernel_call, operands, given, dialect)
-                return _by_rule(op, kernel_call, operands, given)
+                if dialect == "inplace":
+                    return _write_back(operands[0], _run(op, kernel_call, operands, given, "tensor"))
+                return _run(op, kernel_call, operands, given, dialect)
         except Decline:
             raise
         except Exception as error:
             raise Decline(f"left to MindSpore after {type(error).__name__}: {error}") from error
+
+
+def _run(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    handler = handlers.HANDLERS.get(f"{op.name}:{dialect}") or handlers.HANDLERS.get(op.name)
+    if handler is not None:
+        return handler(kernel_call, operands, attrs, dialect)
+    return _by_rule(op, kernel_call, operands, attrs)
+
+
+def _write_back(target: Any, value: Any) -> Any:
+    """What `x.add_(y)` and its like do: the value goes into x's memory, x is the result."""
+    if value.dtype != target.dtype or value.shape != target.shape:
+        raise Decline("a result that does not fit its target is left to MindSpore")
+    memory.view(target)[...] = memory.view(value)
+    return target
 
 
 def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any]) -> Any:

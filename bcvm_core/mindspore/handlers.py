@@ -380,6 +380,14 @@ def _masked_fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any],
     return wrap(kernel(mask, scalar(value, array.dtype), array, **attrs), array.dtype)
 
 
+def _fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    array, value = _tensor(operands[0]), attrs.get("value", operands[1] if len(operands) > 1 else None)
+    if type(value) not in (bool, int, float) or (type(value) is float and array.dtype.kind not in "fV"):
+        raise Decline("left to MindSpore")
+    kernel(array, value=scalar(value, array.dtype))
+    return operands[0]
+
+
 def _embedding(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     index, weight = _tensor(operands[0]), _tensor(operands[1])
     if index.dtype.kind != "i" or attrs:
@@ -429,6 +437,7 @@ HANDLERS: dict[str, Handler] = {
     "full_like": _alike,
     "embedding": _embedding,
     "where:fill": _masked_fill,
+    "fill": _fill,
     "cross_entropy": _cross_entropy,
     "cumsum": _running,
     "cumprod": _running_product,

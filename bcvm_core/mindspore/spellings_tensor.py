@@ -174,6 +174,23 @@ split = unbind(axis:dim=0); dialect='unbind', indices_or_sections=1
 argwhere = nonzero()
 gather = index_select(axis, index)
 gather = index_select(*, axis:dim, index)
+
+# In place. MindSpore's CPU kernels leave the tensor as it was, or are missing.
+add = add_(y:other); dialect='inplace'
+subtract = sub_(y:other); dialect='inplace'
+multiply = mul_(y:other); dialect='inplace'
+divide = div_(y:other); dialect='inplace'
+floor_divide = floor_divide_(y:other); dialect='inplace'
+remainder = remainder_(y:other); dialect='inplace'
+exp = exp_(); dialect='inplace'
+log = log_(); dialect='inplace'
+floor = floor_(); dialect='inplace'
+sign = sign_(); dialect='inplace'
+tanh = tanh_(); dialect='inplace'
+sigmoid = sigmoid_(); dialect='inplace'
+clip = clamp_(a_min:min=None, a_max:max=None); dialect='inplace'
+fill = fill_(value)
+fill = zero_(); value=0
 """
 
 TABLES = {"mindspore.Tensor": TENSOR}
