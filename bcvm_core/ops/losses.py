@@ -10,7 +10,7 @@ import numpy as np
 from . import trees
 from ._rows import X, own, per_input
 from .linalg import product_type
-from .numerics import canonical, open_up, quiet
+from .numerics import canonical, open_up, quiet, total
 from .registry import OpInfo, Param
 
 _Array = np.ndarray[Any, Any]
@@ -25,10 +25,10 @@ def _reduced(losses: _Array, reduction: Any, result: np.dtype[Any], divisor: Any
         return losses.astype(result, copy=False)
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction must be "mean", "sum" or "none", not {reduction!r}')
-    total = trees.total(losses, tuple(range(losses.ndim)))
+    sums = total(losses, tuple(range(losses.ndim)))
     if reduction == "mean":
-        total = np.asarray(np.true_divide(total, losses.dtype.type(losses.size) if divisor is None else divisor))
-    return total.astype(result, copy=False)[()]
+        sums = np.true_divide(sums, losses.dtype.type(losses.size) if divisor is None else divisor)
+    return sums.astype(result)
 
 
 def _both(x: Any, target: Any) -> tuple[np.dtype[Any], _Array, _Array]:
@@ -89,7 +89,7 @@ def _log_probabilities(values: _Array, axis: int) -> _Array:
     if not values.size:
         return values
     shifted = values - values.max(axis=axis, keepdims=True)
-    totals = trees.total(canonical("exp", shifted), (axis,))
+    totals = total(canonical("exp", shifted), (axis,))
     logs: _Array = shifted - np.expand_dims(canonical("log", totals), axis)
     return logs
 
@@ -113,7 +113,7 @@ def _cross_entropy(
         if goal.shape != array.shape:
             raise ValueError(f"cross_entropy: probabilities of shape {array.shape} were expected, not {goal.shape}")
         share = goal.astype(logs.dtype, copy=False) * kind(1 - label_smoothing) + kind(label_smoothing / array.shape[axis])
-        losses = trees.total(-share * per_class * logs, (axis,))
+        losses = total(-share * per_class * logs, (axis,))
         return _reduced(losses, reduction, array.dtype)
     if goal.shape != array.shape[:axis] + array.shape[axis + 1 :] or goal.dtype.kind not in "iu":
         raise ValueError(
@@ -127,9 +127,9 @@ def _cross_entropy(
     picked = np.take_along_axis(logs, np.expand_dims(index, axis), axis).reshape(goal.shape)
     losses = np.where(counted, -picked * w[index], kind(0))
     if label_smoothing:
-        smooth = np.where(counted, trees.total(-per_class * logs, (axis,)), kind(0)) / kind(array.shape[axis])
+        smooth = np.where(counted, total(-per_class * logs, (axis,)), kind(0)) / kind(array.shape[axis])
         losses = losses * kind(1 - label_smoothing) + smooth * kind(label_smoothing)
-    return _reduced(losses, reduction, array.dtype, trees.total(shares, tuple(range(shares.ndim))))
+    return _reduced(losses, reduction, array.dtype, total(shares, tuple(range(shares.ndim))))
 
 
 def _row(

@@ -17,7 +17,7 @@ from . import trees
 from ._rows import X, elements, own, per_input
 from .linalg import product_type
 from .losses import ROWS as _LOSSES
-from .numerics import canonical, float_tensor, open_up, quiet, softmax_parts, spread
+from .numerics import canonical, float_tensor, open_up, quiet, softmax_parts, spread, total
 from .reduce import mean_of, var_of
 from .registry import OpInfo, Param
 
@@ -38,7 +38,7 @@ def _log_softmax(x: Any, *, axis: Any = -1) -> Any:
     if not values.size:
         return values.astype(array.dtype)
     shifted = values - values.max(axis=axes, keepdims=True)
-    totals = trees.total(canonical("exp", shifted), axes)
+    totals = total(canonical("exp", shifted), axes)
     logs = spread(canonical("log", totals), values.shape, axes)
     return (shifted - logs).astype(array.dtype, copy=False)
 

@@ -17,6 +17,19 @@ FAST: dict[str, Callable[[Any], Any]] = {}
 """Compiled forms of canonical algorithms (same bits), by op name; filled by the code generator."""
 
 
+COMPILED_SUMS: list[Callable[[_Array, tuple[int, ...]], Any]] = []
+"""Compiled forms of `trees.total` (same bits), tried in order; each returns None for what it does not take."""
+
+
+def total(x: _Array, axes: tuple[int, ...]) -> Any:
+    """Sums by the tree, as `trees.total`."""
+    for compiled in COMPILED_SUMS:
+        result = compiled(x, axes)
+        if result is not None:
+            return result
+    return trees.total(x, axes)
+
+
 def canonical(name: str, x: Any) -> _Array:
     """The canonical algorithm of the op `name` on `x`, as an array."""
     return np.asarray((FAST.get(name) or registry.row(name).definition)(x))
@@ -51,9 +64,10 @@ def open_up(x: Any) -> tuple[_Array, _Array]:
     return array, array if array.dtype is kind else array.astype(kind, copy=False)
 
 
-def spread(value: _Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> _Array:
+def spread(value: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> _Array:
     """A reduction's result with the reduced axes put back as length 1."""
-    return value.reshape([1 if a in axes else d for a, d in enumerate(shape)])
+    spread_out: _Array = np.reshape(value, [1 if a in axes else d for a, d in enumerate(shape)])
+    return spread_out
 
 
 def softmax_parts(values: _Array, axes: tuple[int, ...]) -> tuple[_Array, _Array]:
@@ -61,4 +75,4 @@ def softmax_parts(values: _Array, axes: tuple[int, ...]) -> tuple[_Array, _Array
     if not values.size:
         return values.copy(), np.zeros([1 if a in axes else d for a, d in enumerate(values.shape)], values.dtype)
     exps = canonical("exp", values - values.max(axis=axes, keepdims=True))
-    return exps, spread(trees.total(exps, axes), values.shape, axes)
+    return exps, spread(total(exps, axes), values.shape, axes)

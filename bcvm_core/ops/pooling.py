@@ -10,6 +10,7 @@ import numpy as np
 
 from . import trees
 from ._rows import X, elements, own
+from .numerics import total
 from .registry import OpInfo, Param
 from .windows import border, output_size, padded, pair, windows
 
@@ -60,7 +61,7 @@ def _avg_pool2d(
     out = output_size(size, edges, kernel, steps)
     accumulator, result = _float_types(array)
     view = windows(padded(array.astype(accumulator, copy=False), edges, axis), axis, kernel, steps, (1, 1), out)
-    total = _window_sums(view)
+    sums = _window_sums(view)
     if count_include_pad:
         counts: Any = accumulator.type(kernel[0] * kernel[1])
     else:
@@ -68,18 +69,18 @@ def _avg_pool2d(
         counts = windows(inside, 2, kernel, steps, (1, 1), out).sum(axis=(4, 5))
         counts = counts if axis == 2 else counts.reshape(1, *out, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.true_divide(total, counts, out=total).astype(result, copy=False)
+        return np.true_divide(sums, counts).astype(result, copy=False)
 
 
-def _window_sums(view: _Array) -> _Array:
+def _window_sums(view: _Array) -> Any:
     """Tree sums over the last two axes of a window view; the kernel goes first, so that rows stay long."""
     kernel = view.shape[-2:]
     if elements(kernel) > 1 and view.size:
         stacked = np.empty((elements(kernel), *view.shape[:-2]), view.dtype)
         for k in range(elements(kernel)):
             stacked[k] = view[..., k // kernel[1], k % kernel[1]]
-        return trees.total(stacked, (0,))
-    return trees.total(view, (view.ndim - 2, view.ndim - 1))
+        return total(stacked, (0,))
+    return total(view, (view.ndim - 2, view.ndim - 1))
 
 
 def _float_types(array: _Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
@@ -109,8 +110,8 @@ def _adaptive_avg_pool2d(x: Any, output_size: Any, *, layout: Any = "NCHW") -> A
         for j in range(columns):
             cell = (slice(i * height // rows, -(-(i + 1) * height // rows)), slice(j * width // columns, -(-(j + 1) * width // columns)))
             part = source[before + cell]
-            total = trees.total(part, (axis, axis + 1))
-            result[before + (i, j)] = total / accumulator.type(part.shape[axis] * part.shape[axis + 1])
+            sums = total(part, (axis, axis + 1))
+            result[before + (i, j)] = sums / accumulator.type(part.shape[axis] * part.shape[axis + 1])
     return result
 
 

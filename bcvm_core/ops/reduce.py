@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import Decline
 from . import trees
 from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, X, method, numpy, own, per_input
-from .numerics import canonical, open_up, quiet, spread
+from .numerics import canonical, open_up, quiet, spread, total
 from .registry import OpInfo, Param, Spelling
 
 _Array = np.ndarray[Any, Any]
@@ -43,7 +43,7 @@ def _cast(x: _Array, accumulator: np.dtype[Any], result: np.dtype[Any]) -> _Arra
     return x if result is accumulator else x.astype(accumulator, copy=False)
 
 
-def finish(value: _Array, x: _Array, axes: tuple[int, ...], result: np.dtype[Any], keepdims: Any) -> Any:
+def finish(value: Any, x: _Array, axes: tuple[int, ...], result: np.dtype[Any], keepdims: Any) -> Any:
     """A reduction's result as NumPy returns it: rounded once, kept dimensions in place, a scalar when 0-d."""
     if value.dtype is not result:
         value = value.astype(result)
@@ -52,7 +52,7 @@ def finish(value: _Array, x: _Array, axes: tuple[int, ...], result: np.dtype[Any
     return value if value.ndim else value[()]
 
 
-def _by_tree(tree: Callable[..., _Array], own_way: Callable[..., Any], x: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+def _by_tree(tree: Callable[..., Any], own_way: Callable[..., Any], x: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
     array = trees.tensor(x)
     types = _types(array.dtype, dtype)
     if types is None or array.ndim == 0:
@@ -62,7 +62,7 @@ def _by_tree(tree: Callable[..., _Array], own_way: Callable[..., Any], x: Any, a
 
 
 def _sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
-    return _by_tree(trees.total, np.sum, x, axis, dtype, keepdims)
+    return _by_tree(total, np.sum, x, axis, dtype, keepdims)
 
 
 def _prod(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
@@ -81,23 +81,25 @@ def _float_result(array: _Array, dtype: Any) -> Any:
     return trees.F64 if dtype is None and array.dtype.kind in "biu" else dtype
 
 
-def mean_of(x: _Array, axes: tuple[int, ...]) -> _Array:
+def _divided(sums: Any, divisor: float) -> Any:
+    """Totals divided in their own type; in place when they are an array."""
+    divisor = sums.dtype.type(divisor)
+    return np.true_divide(sums, divisor, out=sums) if sums.ndim else np.true_divide(sums, divisor)
+
+
+def mean_of(x: _Array, axes: tuple[int, ...]) -> Any:
     """Tree sum divided by the count, in the accumulation type that `x` already has."""
-    result = trees.total(x, axes)
-    np.true_divide(result, x.dtype.type(trees.count(x, axes)), out=result)
-    return result
+    return _divided(total(x, axes), trees.count(x, axes))
 
 
-def var_of(x: _Array, axes: tuple[int, ...], divisor: float, mean: _Array | None = None) -> _Array:
+def var_of(x: _Array, axes: tuple[int, ...], divisor: float, mean: Any = None) -> Any:
     """Two-pass variance in the accumulation type that `x` already has; real for complex numbers."""
     deviation = x - spread(mean_of(x, axes) if mean is None else mean, x.shape, axes)
     if x.dtype.kind == "c":
         squares = deviation.real * deviation.real + deviation.imag * deviation.imag
     else:
         squares = np.multiply(deviation, deviation, out=deviation)
-    result = trees.total(squares, axes)
-    np.true_divide(result, result.dtype.type(divisor), out=result)
-    return result
+    return _divided(total(squares, axes), divisor)
 
 
 def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
@@ -137,8 +139,8 @@ def _logsumexp(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
     axes = trees.axes_of(axis, array)
     largest = values.max(axis=axes, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, largest.dtype.type(0))
-    total = trees.total(canonical("exp", values - shift), axes)
-    return finish(canonical("log", total) + shift.reshape(total.shape), array, axes, array.dtype, keepdims)
+    sums = total(canonical("exp", values - shift), axes)
+    return finish(canonical("log", sums) + shift.reshape(sums.shape), array, axes, array.dtype, keepdims)
 
 
 def _norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:  # noqa: A002
@@ -160,7 +162,7 @@ def _norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -
     assert types is not None
     values = _cast(array, *types)
     squares = values.real * values.real + values.imag * values.imag if values.dtype.kind == "c" else values * values
-    return finish(np.sqrt(trees.total(squares, axes)), array, axes, real, keepdims)
+    return finish(np.sqrt(total(squares, axes)), array, axes, real, keepdims)
 
 
 def _passed(**values: Any) -> dict[str, Any]:

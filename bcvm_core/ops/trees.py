@@ -83,15 +83,18 @@ def count(x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> int:
     return n
 
 
-def total(x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Sums of `x` over `axes` by the tree, in the type of `x`, which must be its own accumulation type."""
+def total(x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Any:
+    """Sums of `x` over `axes` by the tree, in the type of `x`, which must be its own accumulation type.
+
+    A fresh array over the axes that are left; a NumPy scalar when none is.
+    """
     result = reduce(np.add, x, axes)
-    result += 0.0  # no result is -0.0
-    return result
+    zero = x.dtype.type(0)
+    return np.add(result, zero, out=result) if result.ndim else result + zero  # no result is -0.0
 
 
-def product(x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Products of `x` over `axes` by the tree, in the type of `x`, which must be its own accumulation type."""
+def product(x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Any:
+    """Products of `x` over `axes` by the tree: as `total`."""
     return reduce(_COMPLEX_MULTIPLY if x.dtype.kind == "c" else np.multiply, x, axes)
 
 
@@ -120,12 +123,14 @@ _COMPLEX_MULTIPLY = _ComplexMultiply()
 _Combine = np.ufunc | _ComplexMultiply
 
 
-def reduce(ufunc: _Combine, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Steps 1 to 4 of the tree with `np.add` or `np.multiply`; a fresh array over the axes that are left."""
+def reduce(ufunc: _Combine, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> Any:
+    """Steps 1 to 4 of the tree with addition or multiplication; results as `total` gives them."""
+    if len(axes) == x.ndim and x.size:
+        return _whole(ufunc, np.ascontiguousarray(x).ravel() if x.flags.aligned else x.ravel().copy())
     kept = tuple(d for a, d in enumerate(x.shape) if a not in axes)
     n = count(x, axes)
     if n == 0:
-        return np.full(kept, ufunc.identity, x.dtype)
+        return np.full(kept, ufunc.identity, x.dtype)[()]
     if x.size == 0:
         return np.empty(kept, x.dtype)
     arranged = _arrange(x, axes, n)
@@ -135,8 +140,6 @@ def reduce(ufunc: _Combine, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> n
 
 def _arrange(x: np.ndarray[Any, Any], axes: tuple[int, ...], n: int) -> np.ndarray[Any, Any]:
     """`x` as a C-contiguous array (outer, n, inner) whose middle axis holds the reduced elements in logical order."""
-    if len(axes) == x.ndim:
-        return np.ascontiguousarray(x).reshape(1, n, 1)
     together = not axes or axes[-1] - axes[0] + 1 == len(axes)
     if not (together and x.flags.c_contiguous):
         moved = x.transpose([a for a in range(x.ndim) if a not in axes] + list(axes))
@@ -165,6 +168,35 @@ def _reduce_middle(ufunc: _Combine, x: np.ndarray[Any, Any]) -> np.ndarray[Any, 
     if rest:
         results[:, blocks] = _short_block(ufunc, x[:, blocks * BLOCK :])
     return _pairs(ufunc, results)
+
+
+def _whole(ufunc: _Combine, x: np.ndarray[Any, Any]) -> Any:
+    """All of a contiguous vector, which is not empty: the same tree as `_reduce_middle`, with fewer steps in between."""
+    n = x.size
+    if n > BLOCK:
+        return _reduce_middle(ufunc, x.reshape(1, n, 1))[0, 0]
+    if n > PARTIALS:
+        return (
+            _short_block(ufunc, x.reshape(1, n, 1))[0, 0] if n % PARTIALS else _halves(ufunc, ufunc.reduce(x.reshape(-1, PARTIALS), axis=0))
+        )
+    half = PARTIALS
+    while half >= n:
+        half >>= 1
+    if n & (n - 1) and half:
+        folded = x[:half].copy()
+        head = folded[: n - half]
+        ufunc(head, x[half:], out=head)
+        x = folded
+    return _halves(ufunc, x)
+
+
+def _halves(ufunc: _Combine, x: np.ndarray[Any, Any]) -> Any:
+    """A vector whose length is a power of two, folded until one number is left."""
+    half = x.size >> 1
+    while half:
+        x = ufunc(x[:half], x[half:])
+        half >>= 1
+    return x[0]
 
 
 def _short_block(ufunc: _Combine, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
