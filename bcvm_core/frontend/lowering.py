@@ -97,6 +97,7 @@ class ExpressionLowerer:
         self.classifier = classifier
         self.load_leaf = load_leaf
         self.function_pcs: list[int] = []
+        self.member_pcs: list[int] = []
 
     def lower(self, node: ast.expr, dest: int | None = None) -> int:
         """Emit code for `node`; the value ends in the returned register (`dest` when given)."""
@@ -150,11 +151,13 @@ class ExpressionLowerer:
         args += [self.argument(value, name) for name, value in call.attrs.items()]
         if isinstance(node, ast.Call) and call.op.scalar is not None and not call.op.pure_python:
             self.function_pcs.append(len(self.builder.instructions))
+        if _is_member(node, call):
+            self.member_pcs.append(len(self.builder.instructions))
         return self._emit("CALL_OP", dest, call.op.name, 0, tuple(args), at=node)
 
     def _const_form(self, node: ast.expr, call: registry.BoundCall, dest: int | None) -> int | None:
         """`x OP scalar` and `scalar OP x` as one instruction."""
-        if len(call.operands) != 2 or call.attrs:
+        if len(call.operands) != 2 or call.attrs or _is_member(node, call):
             return None
         (left_known, left), (right_known, right) = literal(call.operands[0]), literal(call.operands[1])
         if right_known and not left_known and type(right) in (bool, int, float, complex) and call.op.name in CONST_FORM.forward:
@@ -162,6 +165,12 @@ class ExpressionLowerer:
         if left_known and not right_known and type(left) in (bool, int, float, complex) and call.op.name in CONST_FORM.backward:
             return self._emit(CONST_FORM.backward[call.op.name], dest, self.lower(call.operands[1]), left, at=node)
         return None
+
+
+def _is_member(node: ast.expr, call: registry.BoundCall) -> bool:
+    """Is the op spelled as an attribute or method of its first operand?"""
+    holder = node.func if isinstance(node, ast.Call) else node
+    return isinstance(holder, ast.Attribute) and bool(call.operands) and holder.value is call.operands[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +193,7 @@ class RegionCode:
     write_at: int | None  # pc of the one in-place write, which is the last op
     ops: tuple[str, ...]
     function_pcs: frozenset[int] = frozenset()  # CALL_OPs the user wrote as function calls (np.add(1, 2) is no 1 + 2)
+    member_pcs: frozenset[int] = frozenset()  # CALL_OPs the user wrote as methods or attributes: only tensors have them
 
 
 class RegionLowerer:
@@ -286,6 +296,7 @@ class RegionLowerer:
             write_at=self.write_at,
             ops=tuple(op_name(i) for i in body if op_name(i)),
             function_pcs=frozenset(pc + shift for pc in self.lowerer.function_pcs),
+            member_pcs=frozenset(pc + shift for pc in self.lowerer.member_pcs),
         )
 
 

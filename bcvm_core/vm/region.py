@@ -202,6 +202,11 @@ class RegionRunner:
             warn_events(self.region.owner, [(kind, "cast", self._line_of(self.code.write_at or 0)) for kind in record.kinds])
         return result
 
+    def own(self, receiver: Any) -> None:
+        """Methods and attributes are those of tensors of the kind the region was bound for."""
+        if registry.personality_of(type(receiver)) != self.personality:
+            raise Decline(f"a method of {type(receiver).__name__}")
+
     def look(self, *loaded: Any) -> None:
         """Is a tensor among what was taken out of containers and attributes? If not, nothing here is ours."""
         found = {registry.personality_of(type(v)) for v in loaded} - {None}
@@ -387,6 +392,9 @@ class _PlanWriter:
                 values = ", ".join(self._arg(a) for a in args)
                 return f"r{dest} = store_item({self._site(pc, op)}, {values})"
             call = f"{self._site(pc, op)}({', '.join(self._argument(a) for a in args)})"
+            if pc in self.runner.code.member_pcs:
+                self.namespace["own"] = self.runner.own
+                return f"own({self._arg(args[0])}); r{dest} = {self._stepped(pc, call)}"
             return f"r{dest} = {self._stepped(pc, call)}"
         if opcode in ("BUILD_TUPLE", "BUILD_LIST"):
             items = ", ".join(self._arg(a) for a in operands[1])

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import ast
 import types
-import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -96,10 +95,7 @@ class RegionFormer:
         run: list[ast.stmt] = []
         defined: set[str] = set()
         for statement in body:
-            role = self._role(statement)
-            if role is not None and run and self._may_be_unbound(statement, defined):
-                self._flush(run, out)
-                defined.clear()
+            role = None if self._may_be_unbound(statement, defined) else self._role(statement)
             if role is None:
                 self._flush(run, out)
                 defined.clear()
@@ -163,8 +159,8 @@ class RegionFormer:
         info = self.classifier.info(statement.value)  # type: ignore[attr-defined]
         return 0 if info is None else info.candidates
 
-    def _may_be_unbound(self, statement: ast.stmt, defined: set[str]) -> bool:
-        """Could reading the statement's names raise? Then it must not be moved before an earlier statement."""
+    def _may_be_unbound(self, statement: ast.stmt | ast.expr, defined: Container[str]) -> bool:
+        """Could reading a name raise? A region reads all its names first, so the error might come too early."""
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and (isinstance(node.ctx, ast.Load) or isinstance(statement, ast.AugAssign)):
                 if node.id in defined or node.id in self.bound or node.id in self.outer_kinds:
@@ -283,8 +279,10 @@ class RegionFormer:
     def expression(self, node: ast.expr) -> ast.expr:
         """Form the regions of an expression."""
         info = self.classifier.info(node)
-        if info is not None:
-            return self._tree(node) if info.candidates else node
+        if info is not None and not info.candidates:
+            return node
+        if info is not None and not self._may_be_unbound(node, ()):
+            return self._tree(node)
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
             return self._comparison_chain(node)
         if isinstance(node, ast.Lambda):
@@ -417,7 +415,7 @@ class RegionFormer:
     def _visible_kinds(self) -> dict[str, Kind]:
         kinds = dict(self.outer_kinds)
         if not self.context.namespace_scope:
-            kinds.update({n: Kind.UNKNOWN for n in self.scope.local})
+            kinds.update(dict.fromkeys(self.scope.local, Kind.UNKNOWN))
             kinds.update(self.classifier.kinds)
         return kinds
 
