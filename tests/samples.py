@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from bcvm_core import dtypes
 from bcvm_core.ops import registry
 from bcvm_core.ops.registry import OpInfo
 
@@ -19,6 +20,7 @@ Sample = tuple[tuple[Any, ...], dict[str, Any]]
 
 FLOATS = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
 DTYPES = (*FLOATS, np.int32, np.uint8, np.bool_, np.complex64)
+EVERY_DTYPE = tuple(row.numpy for row in dtypes.TABLE)
 
 
 def tensor(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0, low: float = 0.05, high: float = 2.0) -> np.ndarray[Any, Any]:
@@ -150,7 +152,7 @@ def _generic(op: OpInfo) -> Iterator[Sample]:
             yield ([tensor((3, 4), dtype, 1), tensor((3, 4), dtype, 2)],), {}
         return
     count = len(op.operands)
-    for dtype in DTYPES:
+    for dtype in DTYPES if op.exact else EVERY_DTYPE:
         operands = tuple(tensor((3, 4), dtype, seed + 1) for seed in range(count))
         yield operands, {}
         if op.shape_rule == "reduce":

@@ -259,15 +259,24 @@ pool = KernelPool()
 
 
 def describe() -> list[dict[str, Any]]:
-    """The pool as data, for listings: op, kernel, origin, signature (text), calls, doc, swapped."""
-    out = []
+    """The pool as data, for listings: op, kernel, origin, signature (text), calls, doc, swapped.
+
+    Kernels that are generated at first use and have not been yet stand as one row `<op>.template.*`.
+    """
+    out = [
+        {"op": name, "kernel": f"{name}.template.*", "origin": "template", "signature_id": 0, "signature": "", "calls": 0}
+        | {"doc": "generated for an element type at its first use", "swapped": False}
+        for name in (row.name for row in registry.rows() if rules.makes_templates(row))
+        if not any(e.origin == "template" for e in pool.kernels(name))
+    ]
     for r in pool.rows():
         text = str(signatures.table.row(r.signature)) if r.signature else ""
         out.append(
             {"op": r.op, "kernel": r.kernel, "origin": r.origin, "signature_id": r.signature, "signature": text, "calls": r.calls}
             | {"doc": r.doc, "swapped": r.swapped}
         )
-    return out
+    order = {row.name: i for i, row in enumerate(registry.rows())}
+    return sorted(out, key=lambda row: order[str(row["op"])])
 
 
 def table_text(rows: Iterable[dict[str, Any]] | None = None) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import config, dtypes
 from ..isa.signature import PYTHON_SCALARS, Signature
+from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
 from .selection import SelectionProgram, always
 
@@ -63,10 +64,18 @@ def standing(op: OpInfo) -> tuple[KernelEntry, ...]:
     return entries
 
 
+_AS_TENSOR = {"pybool": "bool", "pyint": "int64", "pyfloat": "float64"}  # what NumPy's functions make of a Python value
+
+
 def _element_type(signature: Signature) -> str | None:
-    """The one element type of all operands, None when they differ or one is a Python value."""
-    names = {c.dtype for c in signature.operands}
+    """The one element type of all operands, None when they differ."""
+    names = {_AS_TENSOR.get(c.dtype, c.dtype) for c in signature.operands}
     return names.pop() if len(names) == 1 else None
+
+
+def makes_templates(op: OpInfo) -> bool:
+    """Whether kernels of an op are generated, one per element type."""
+    return not op.exact and config.current.use_llvm and op.name in ALGORITHMS
 
 
 def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
@@ -89,7 +98,7 @@ def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
 def generated(op: OpInfo, signature: Signature) -> tuple[KernelEntry, ...]:
     """The generated kernels that take a signature; none for exact ops."""
     name = _element_type(signature)
-    entry = _template(op, name) if name in dtypes.BY_NAME and any(c.layout != "scalar" for c in signature.operands) else None
+    entry = None if name not in dtypes.BY_NAME else _template(op, str(name))
     return () if entry is None else (entry,)
 
 

@@ -115,6 +115,8 @@ def _check_load(pc: int, step: Load, operands: int | None) -> None:
 def _check_jump(pc: int, step: Jump, length: int) -> None:
     if step.test is not None and step.test not in TESTS:
         raise _refuse(pc, f"there is no test {step.test!r}", f"known tests: {', '.join(TESTS)}, ja")
+    if step.test is None and step.value != 0:
+        raise _refuse(pc, "a jump without a test has nothing to compare with", "leave its value 0")
     if not _integer(step.value):
         raise _refuse(pc, f"{step.value!r} is no 64-bit integer", "compare with an integer")
     if not _integer(step.target) or not pc < step.target:

@@ -205,3 +205,18 @@ def test_pools_are_independent() -> None:
     other = KernelPool()
     other.swap("add.numpy", lambda a, b: a * 0 + 7)
     assert CallSite("add")(X, X)[0, 0] == 2
+
+
+def test_kernels_not_generated_yet_are_announced() -> None:
+    pool.refresh()
+    rows = [row for row in pools.describe() if row["op"] == "tanh"]
+    assert [(row["kernel"], row["origin"]) for row in rows] == [("tanh.template.*", "template"), ("tanh.numpy", "numpy")]
+    CallSite("tanh")(X)
+    assert "tanh.template.float32" in [row["kernel"] for row in pools.describe()]
+
+
+def test_functions_of_python_values_are_generated_too() -> None:
+    site = CallSite("tanh", syntax=False)
+    for value, name in ((0.5, "float64"), (2, "int64"), (np.float32(0.5), "float32"), (np.ones(2, np.int8), "int8")):
+        assert explain("tanh", (value,)).kernel == f"tanh.template.{name}"
+        assert type(site(value)) is type(np.tanh(value))
