@@ -6,13 +6,17 @@ formula allows it), or canonical algorithms (`algorithms.py`).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
 from . import evaluate
 from .elementwise import X, _flops, canonical
 from .registry import OpInfo, Param, Spelling
+
+_EXPM1: Final = evaluate.definition("expm1")
+_SOFTPLUS: Final = evaluate.definition("softplus")
 
 
 def _own(name: str, signature: str = "x") -> tuple[Spelling, ...]:
@@ -71,10 +75,10 @@ def _rsqrt(x: Any, *, out: Any = None) -> Any:
     return np.divide(x.dtype.type(1), np.sqrt(x), out=out)
 
 
-def _elu(x: Any, alpha: float = 1.0) -> Any:
+def _elu(x: Any, alpha: float = 1.0, expm1: Callable[[Any], Any] = _EXPM1) -> Any:
     x = _floating(x)
     # the branch that is thrown away is clamped so that it cannot overflow
-    small = evaluate.run("expm1", np.minimum(x, x.dtype.type(0)))
+    small = expm1(np.minimum(x, x.dtype.type(0)))
     return np.where(x > 0, x, small * x.dtype.type(alpha))[()]
 
 
@@ -84,12 +88,12 @@ def _gelu(x: Any, approximate: str = "none", *, out: Any = None) -> Any:
     return evaluate.run("gelu" if approximate == "none" else "gelu_tanh", _tensor(x), out=out)
 
 
-def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0, plain: Callable[[Any], Any] = _SOFTPLUS) -> Any:
     if beta == 1.0 and threshold == 20.0:
-        return evaluate.run("softplus", _tensor(x))
+        return plain(_tensor(x))
     x = _floating(x)
     scaled = x * x.dtype.type(beta)
-    return np.where(scaled > threshold, x, evaluate.run("softplus", scaled) / x.dtype.type(beta))[()]
+    return np.where(scaled > threshold, x, plain(scaled) / x.dtype.type(beta))[()]
 
 
 def _row(name: str, doc: str, definition: Any, *attrs: Param, signature: str = "x", **kwargs: Any) -> OpInfo:

@@ -256,8 +256,10 @@ _ARITHMETIC = (
     unary("ceil", "Round up."),
     unary("trunc", "Round towards zero."),
     unary("rint", "Round to nearest, ties to even.", dtype_rule="float"),
-    unary("degrees", "Radians to degrees.", aliases=("rad2deg",), dtype_rule="float"),
-    unary("radians", "Degrees to radians.", aliases=("deg2rad",), dtype_rule="float"),
+    unary("degrees", "Radians to degrees.", dtype_rule="float"),
+    unary("radians", "Degrees to radians.", dtype_rule="float"),
+    unary("rad2deg", "Radians to degrees (its own function in NumPy).", dtype_rule="float"),
+    unary("deg2rad", "Degrees to radians (its own function in NumPy).", dtype_rule="float"),
     unary("signbit", "True where the sign bit is set.", dtype_rule="bool"),
     OpInfo(
         name="round",

@@ -25,7 +25,7 @@ _BLOCK: Final = 8192  # temporaries stay in the cache
 _FLOAT32: Final = np.dtype(np.float32)
 _FLOAT64: Final = np.dtype(np.float64)
 _FLOAT16: Final = np.dtype(np.float16)
-_BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
+BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
 
 Loop = Callable[[Any, Any], int]  # (input, output), both 1-D, contiguous, one type; returns flags
 
@@ -94,7 +94,7 @@ def dense(x: Any) -> Any:
     for stride, dim in sorted(zip(x.strides, x.shape, strict=True)):
         if dim != 1:
             if stride != expected:
-                return x.copy(order="K")
+                return np.positive(x)  # a copy in the layout that NumPy gives results of functions
             expected *= dim
     return x
 
@@ -106,7 +106,7 @@ def apply(name: str, loop: Loop, x: Any, out: Any = None) -> Any:
     dtype = x.dtype
     if dtype in (_FLOAT32, _FLOAT64):
         y, word = _same(loop, x)
-    elif dtype in (_FLOAT16, _BFLOAT16):
+    elif dtype in (_FLOAT16, BFLOAT16):
         y, word = _narrow(loop, x)
     elif dtype.kind in "biu":
         return apply(name, loop, x.astype(float_type(dtype)), out)

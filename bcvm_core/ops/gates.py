@@ -84,8 +84,9 @@ def _through(b: Builder, x: V, gate: _Gate) -> V:
 
 
 def _gate_result(b: Builder, x: V, y: V, p: int) -> Result:
-    """The end of x times a gate that closes towards -inf, where the product is a zero."""
+    """The end of x times a gate that opens towards inf and closes towards -inf, where the product is a zero."""
     y = b.select(x == -INF, -0.0, y)
+    y = b.select(x == INF, INF, y)
     return Result(nan_through(b, x, y), {"underflow": tiny(b, y, p) & (x < -1.0) & (x > -INF)})
 
 

@@ -1,0 +1,1 @@
+"""How kernels are made: algorithms to LLVM IR, machine code kept on disk, loaded without a compiler."""

@@ -1,0 +1,301 @@
+"""Canonical algorithms as LLVM IR: a builder that writes text, and the loop around it.
+
+The text is written directly: importing LLVM's bindings costs more than compiling a kernel, and
+a kernel that is in the store needs neither. No fast-math flag is set anywhere and LLVM fuses
+nothing unasked, so each line has the one result that IEEE 754 gives it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from ..ops.algorithm_parts import F32, F64
+from ..ops.algorithms import ALGORITHMS
+from ..ops.evaluate import FLAG_BITS, LARGE_BIT
+
+ELEMENT: Final = {"float32": "float", "float64": "double"}
+_SIZE: Final = {"float32": 4, "float64": 8}
+_M64: Final = (1 << 64) - 1
+
+
+class LlvmBuilder:
+    """Emits the body of a kernel: straight-line code on vectors of `lanes` doubles."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self._count = 0
+        self._seen: dict[str, Value] = {}
+
+    def emit(self, kind: str, text: str) -> Value:
+        """The value of one instruction; the same instruction twice is one value."""
+        found = self._seen.get(text)
+        if found is None:
+            self._count += 1
+            name = f"%v{self._count}"
+            self.lines.append(f"  {name} = {text}")
+            found = self._seen[text] = Value(self, name, kind)
+        return found
+
+    def type_of(self, kind: str) -> str:
+        """The LLVM vector type of a value kind ("double", "i64", "i1", "float")."""
+        return f"<{self.lanes} x {kind}>"
+
+    def splat(self, constant: float, kind: str) -> str:
+        """A vector constant with the same number in every lane."""
+        item = (
+            f"{kind} 0x{struct.unpack('<Q', struct.pack('<d', constant))[0]:016X}"
+            if kind == "double"
+            else f"{kind} {_signed(int(constant))}"
+        )
+        return "<" + ", ".join([item] * self.lanes) + ">"
+
+    def operand(self, value: Any, kind: str) -> str:
+        """The text of an operand, a Value or a Python number."""
+        return value.name if isinstance(value, Value) else self.splat(value, kind)
+
+    def binary(self, operation: str, a: Any, b: Any, kind: str, result: str | None = None) -> Value:
+        """One instruction of two operands of the same kind."""
+        return self.emit(result or kind, f"{operation} {self.type_of(kind)} {self.operand(a, kind)}, {self.operand(b, kind)}")
+
+    # the methods of `ops.algorithm_parts.Builder`
+
+    def select(self, mask: Value, yes: Any, no: Any) -> Value:
+        t = self.type_of("double")
+        return self.emit(
+            "double", f"select {self.type_of('i1')} {mask.name}, {t} {self.operand(yes, 'double')}, {t} {self.operand(no, 'double')}"
+        )
+
+    def bits(self, x: Value) -> Value:
+        return self.emit("i64", f"bitcast {self.type_of('double')} {x.name} to {self.type_of('i64')}")
+
+    def from_bits(self, i: Value) -> Value:
+        return self.emit("double", f"bitcast {self.type_of('i64')} {i.name} to {self.type_of('double')}")
+
+    def absolute(self, x: Value) -> Value:
+        t = self.type_of("double")
+        return self.emit("double", f"call {t} @llvm.fabs.v{self.lanes}f64({t} {x.name})")
+
+
+def _signed(value: int) -> int:
+    value &= _M64
+    return value - (1 << 64) if value >> 63 else value
+
+
+class Value:
+    """A vector of doubles, 64-bit patterns or masks; operators emit instructions."""
+
+    __slots__ = ("b", "name", "kind")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, b: LlvmBuilder, name: str, kind: str) -> None:
+        self.b, self.name, self.kind = b, name, kind
+
+    def _arithmetic(self, floating: str, integer: str, a: Any, c: Any) -> Value:
+        return self.b.binary(floating if self.kind == "double" else integer, a, c, self.kind)
+
+    def __add__(self, other: Any) -> Value:
+        return self._arithmetic("fadd", "add", self, other)
+
+    def __radd__(self, other: Any) -> Value:
+        return self._arithmetic("fadd", "add", other, self)
+
+    def __sub__(self, other: Any) -> Value:
+        return self._arithmetic("fsub", "sub", self, other)
+
+    def __rsub__(self, other: Any) -> Value:
+        return self._arithmetic("fsub", "sub", other, self)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.b.binary("fmul", self, other, "double")
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.b.binary("fmul", other, self, "double")
+
+    def __truediv__(self, other: Any) -> Value:
+        return self.b.binary("fdiv", self, other, "double")
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.b.binary("fdiv", other, self, "double")
+
+    def __neg__(self) -> Value:
+        return self.b.emit("double", f"fneg {self.b.type_of('double')} {self.name}")
+
+    def __and__(self, other: Any) -> Value:
+        return self.b.binary("and", self, other, self.kind)
+
+    def __or__(self, other: Any) -> Value:
+        return self.b.binary("or", self, other, self.kind)
+
+    def __xor__(self, other: Any) -> Value:
+        return self.b.binary("xor", self, other, self.kind)
+
+    def __invert__(self) -> Value:
+        return self.b.binary("xor", self, -1 if self.kind == "i64" else 1, self.kind)
+
+    def __lshift__(self, count: int) -> Value:
+        return self.b.binary("shl", self, count, "i64")
+
+    def __rshift__(self, count: int) -> Value:
+        return self.b.binary("lshr", self, count, "i64")
+
+    def _compare(self, predicate: str, other: Any) -> Value:
+        return self.b.binary(f"fcmp {predicate}", self, other, "double", "i1")
+
+    def __lt__(self, other: Any) -> Value:
+        return self._compare("olt", other)
+
+    def __le__(self, other: Any) -> Value:
+        return self._compare("ole", other)
+
+    def __gt__(self, other: Any) -> Value:
+        return self._compare("ogt", other)
+
+    def __ge__(self, other: Any) -> Value:
+        return self._compare("oge", other)
+
+    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+        return self._compare("oeq", other)
+
+    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+        if self.kind == "i64":
+            return self.b.binary("icmp ne", self, other, "i64", "i1")
+        return self._compare("une", other)
+
+
+_LOOP: Final = """
+define i32 @{name}(i64 %n, ptr %in, i64 %is, ptr %out, i64 %os) nounwind {{
+entry:
+  %buffer = alloca {vector}, align 64
+  %in_dense = icmp eq i64 %is, {size}
+  %out_dense = icmp eq i64 %os, {size}
+  %dense = and i1 %in_dense, %out_dense
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %chunk, label %done
+chunk:
+  %i = phi i64 [ 0, %entry ], [ %next, %chunk_end ]
+  %word = phi {ints} [ zeroinitializer, %entry ], [ %word_out, %chunk_end ]
+  %left = sub i64 %n, %i
+  %full = icmp sge i64 %left, {lanes}
+  %direct = and i1 %dense, %full
+  br i1 %direct, label %load, label %gather
+load:
+  %offset = mul i64 %i, {size}
+  %from = getelementptr i8, ptr %in, i64 %offset
+  %loaded = load {vector}, ptr %from, align {size}
+  br label %body
+gather:
+  %j = phi i64 [ 0, %chunk ], [ %j_next, %gather ]
+  %inside = icmp slt i64 %j, %left
+  %j_used = select i1 %inside, i64 %j, i64 0
+  %index = add i64 %i, %j_used
+  %g_offset = mul i64 %index, %is
+  %g_from = getelementptr i8, ptr %in, i64 %g_offset
+  %item = load {element}, ptr %g_from, align {size}
+  %g_to = getelementptr {element}, ptr %buffer, i64 %j
+  store {element} %item, ptr %g_to, align {size}
+  %j_next = add i64 %j, 1
+  %g_more = icmp slt i64 %j_next, {lanes}
+  br i1 %g_more, label %gather, label %gathered
+gathered:
+  %staged = load {vector}, ptr %buffer, align 64
+  br label %body
+body:
+  %x = phi {vector} [ %loaded, %load ], [ %staged, %gathered ]
+{body}
+  br i1 %direct, label %store, label %stage
+store:
+  %s_offset = mul i64 %i, {size}
+  %to = getelementptr i8, ptr %out, i64 %s_offset
+  store {vector} {result}, ptr %to, align {size}
+  br label %chunk_end
+stage:
+  store {vector} {result}, ptr %buffer, align 64
+  br label %scatter
+scatter:
+  %k = phi i64 [ 0, %stage ], [ %k_next, %scatter ]
+  %k_index = add i64 %i, %k
+  %k_offset = mul i64 %k_index, %os
+  %k_to = getelementptr i8, ptr %out, i64 %k_offset
+  %k_from = getelementptr {element}, ptr %buffer, i64 %k
+  %k_item = load {element}, ptr %k_from, align {size}
+  store {element} %k_item, ptr %k_to, align {size}
+  %k_next = add i64 %k, 1
+  %k_lane = icmp slt i64 %k_next, {lanes}
+  %k_inside = icmp slt i64 %k_next, %left
+  %k_more = and i1 %k_lane, %k_inside
+  br i1 %k_more, label %scatter, label %chunk_end
+chunk_end:
+  %next = add i64 %i, {lanes}
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %chunk, label %finish
+finish:
+  %all = call i64 @llvm.vector.reduce.or.v{lanes}i64({ints} %word_out)
+  %short = trunc i64 %all to i32
+  br label %done
+done:
+  %flags = phi i32 [ 0, %entry ], [ %short, %finish ]
+  ret i32 %flags
+}}
+"""
+
+
+def loop(op: str, dtype: str, lanes: int) -> str:
+    """The definition of `<op>_<dtype>(n, in, in_stride, out, out_stride) -> flag word`, strides in bytes.
+
+    One loop serves dense data, strided data and the last few elements: the latter two pass
+    through a buffer of one vector, filled up with a copy of an element that is there anyway.
+    """
+    b = LlvmBuilder(lanes)
+    element = ELEMENT[dtype]
+    doubles = b.type_of("double")
+    p = F32 if dtype == "float32" else F64
+    x = b.emit("double", f"fpext {b.type_of('float')} %x to {doubles}") if p == F32 else Value(b, "%x", "double")
+    value, flags = ALGORITHMS[op](b, x, p)
+    if p == F32:
+        value = b.emit("float", f"fptrunc {doubles} {value.name} to {b.type_of('float')}")
+    ints = b.type_of("i64")
+    word = "%word"
+    for kind, mask in flags.items():
+        bit = b.splat(FLAG_BITS.get(kind, LARGE_BIT), "i64")
+        raised = b.emit("i64", f"select {b.type_of('i1')} {mask.name}, {ints} {bit}, {ints} zeroinitializer")
+        word = b.emit("i64", f"or {ints} {word}, {raised.name}").name
+    b.lines.append(f"  %word_out = or {ints} {word}, zeroinitializer")
+    return _LOOP.format(
+        name=f"{op}_{dtype}",
+        vector=b.type_of(element),
+        element=element,
+        size=_SIZE[dtype],
+        lanes=lanes,
+        ints=ints,
+        body="\n".join(b.lines),
+        result=value.name,
+    )
+
+
+_OBJECTS: Final = """
+define i32 @{name}_objects(i64 %n, ptr %in, ptr %out) nounwind {{
+  %in_data = getelementptr i8, ptr %in, i64 {data}
+  %out_data = getelementptr i8, ptr %out, i64 {data}
+  %from = load ptr, ptr %in_data
+  %to = load ptr, ptr %out_data
+  %flags = call i32 @{name}(i64 %n, ptr %from, i64 {size}, ptr %to, i64 {size})
+  ret i32 %flags
+}}
+"""
+ARRAY_DATA: Final = 16  # where an array object keeps the pointer to its data; checked before use
+
+
+def entry(op: str, dtype: str) -> str:
+    """A second door to a loop: (n, array object, array object), both dense, of the same layout."""
+    return _OBJECTS.format(name=f"{op}_{dtype}", size=_SIZE[dtype], data=ARRAY_DATA)
+
+
+def module(loops: list[tuple[str, str]], lanes: int) -> str:
+    """LLVM IR of several (op, element type) loops."""
+    head = (
+        f"declare <{lanes} x double> @llvm.fabs.v{lanes}f64(<{lanes} x double>)\n"
+        f"declare i64 @llvm.vector.reduce.or.v{lanes}i64(<{lanes} x i64>)\n"
+    )
+    return head + "".join(loop(op, dtype, lanes) + entry(op, dtype) for op, dtype in loops)

@@ -1,0 +1,316 @@
+"""Template kernels: the canonical algorithms as machine code, compiled once per machine, one object per op and type.
+
+`kernel_for(op, dtype)` is the door. A kernel whose object is on disk is loaded at once, without a
+compiler; otherwise it starts as the NumPy evaluation and a thread compiles, stores and loads it
+meanwhile. Both give the same bits, so the change shows in nothing but speed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from .. import config, fpstatus
+from ..ops import activations, evaluate, numerics
+from ..ops.algorithms import ALGORITHMS
+from . import llvm, loader, store
+
+Kernel = Callable[..., Any]
+
+_STRIDED: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+_OBJECTS: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+_FLOATS: Final = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
+_ndarray: Final = np.ndarray
+_empty: Final = np.empty
+
+
+class TemplateLoop:
+    """The loop of one algorithm over one element type, as machine code once `ready`, with NumPy until then.
+
+    Called with two 1-D arrays of that type (any strides), it fills the second and returns the flag word.
+    """
+
+    __slots__ = ("op", "dtype", "name", "ready", "failed", "strided", "objects", "_slow")
+
+    def __init__(self, op: str, dtype: str) -> None:
+        self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
+        self.ready = False
+        self.failed = ""
+        self.strided: Any = None
+        self.objects: Any = None  # (n, id of input, id of output): dense arrays of the same layout
+        self._slow = evaluate.numpy_loop(op)
+
+    def __call__(self, x: Any, y: Any) -> int:
+        if self.strided is None:
+            return self._slow(x, y)
+        word: int = self.strided(x.size, _address(x), x.strides[0], _address(y), y.strides[0])
+        if word & evaluate.LARGE_BIT:
+            evaluate.patch_large(self.op, x, y)
+            word &= ~evaluate.LARGE_BIT
+        return word
+
+    def load(self) -> bool:
+        """Take the code from the store; False when it is not there or can't be used."""
+        body = store.read(self.name)
+        if body is None:
+            return False
+        try:
+            self._link(body)
+        except loader.LoadError as error:
+            self.failed = str(error)
+            return False
+        return True
+
+    def compile(self) -> None:
+        """Make, store and load the code. Errors are kept in `failed`: NumPy goes on."""
+        try:
+            from . import compiler
+
+            body = compiler.compile_ir(llvm.module([(self.op, self.dtype)], lanes()))
+            store.write(self.name, body)
+            self._link(body)
+        except (ImportError, RuntimeError, OSError, loader.LoadError) as error:
+            self.failed = f"{type(error).__name__}: {error}"
+
+    def _link(self, body: bytes) -> None:
+        symbols = [self.name, f"{self.name}_objects"]
+        if loader.SUPPORTED:
+            found = loader.load(body)
+        else:
+            from . import compiler
+
+            found = compiler.link(body, symbols, self.name)
+        if not set(symbols) <= found.keys():
+            raise loader.LoadError("the object lacks its functions")
+        self.strided = _STRIDED(found[self.name])
+        self.objects = _OBJECTS(found[f"{self.name}_objects"]) if _data_offset_holds() else None
+        self.ready = True
+
+
+def lanes() -> int:
+    """Doubles per step: two of the machine's registers."""
+    return 16 if store.cpu_level() == "x86-64-v4" else 8
+
+
+def _address(x: Any) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+@functools.cache
+def _data_offset_holds() -> bool:
+    """Whether array objects keep their data pointer where the generated code looks for it."""
+    probe = np.arange(3.0)[1:]
+    try:
+        return ctypes.c_void_p.from_address(id(probe) + llvm.ARRAY_DATA).value == _address(probe)
+    except (ValueError, TypeError):
+        return False
+
+
+# -- making them ---------------------------------------------------------------------------------
+
+_loops: dict[tuple[str, str], TemplateLoop] = {}
+_lock = threading.Lock()
+_waiting: list[TemplateLoop] = []
+_worker: threading.Thread | None = None
+
+
+def loop_for(op: str, dtype: str) -> TemplateLoop:
+    """The loop of `op` ("exp") over `dtype` ("float32" or "float64"), on its way to machine code if it can be."""
+    loop = _loops.get((op, dtype))
+    if loop is None:
+        with _lock:
+            loop = _loops.get((op, dtype))
+            if loop is None:
+                loop = TemplateLoop(op, dtype)
+                if not loop.load() and not loop.failed and _compiler_is_there():
+                    _enqueue(loop)
+                _loops[op, dtype] = loop
+    return loop
+
+
+@functools.cache
+def _compiler_is_there() -> bool:
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+def _enqueue(loop: TemplateLoop) -> None:
+    """Compile in the background (the lock is held)."""
+    global _worker
+    _waiting.append(loop)
+    if _worker is None:
+        _worker = threading.Thread(target=_work, name="bcvm-templates")
+        _worker.start()
+
+
+def _work() -> None:
+    global _worker
+    while True:
+        with _lock:
+            if not _waiting:
+                _worker = None
+                return
+            loop = _waiting[0]
+        loop.compile()
+        with _lock:
+            _waiting.remove(loop)
+
+
+def _after_fork() -> None:
+    """The child has no worker and may have copied a held lock; loops that were waiting start over when asked for."""
+    global _lock, _worker
+    _lock, _worker = threading.Lock(), None
+    for loop in _waiting:
+        _loops.pop((loop.op, loop.dtype), None)
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def wait(timeout: float | None = None) -> bool:
+    """Wait until nothing is being compiled; False when the time is up first."""
+    worker = _worker
+    if worker is not None:
+        worker.join(timeout)
+    return _worker is None
+
+
+def build_all() -> dict[str, str]:
+    """Compile and store every loop now; name -> "" or what failed."""
+    out = {}
+    for op in ALGORITHMS:
+        for dtype in llvm.ELEMENT:
+            loop = loop_for(op, dtype)
+            out[loop.name] = loop.failed
+    wait()
+    return {name: _loops[op, dtype].failed for name in out for op, _, dtype in [name.rpartition("_")]}
+
+
+def forget() -> None:
+    """Drop all loops (kernels handed out keep theirs): the next use looks into the store again."""
+    wait()
+    with _lock:
+        _loops.clear()
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+def _plain(op: str, dtype: Any) -> Kernel:
+    """The kernel of an algorithm for arguments of `dtype`; others work too, less directly."""
+    loop = loop_for(op, _wide(dtype))
+    own = np.dtype(_FLOATS[dtype]) if dtype in _FLOATS else None  # NumPy's one object of that type
+
+    def kernel(x: Any, /, *, out: Any = None) -> Any:
+        if out is None and type(x) is _ndarray and x.dtype is own and loop.objects is not None and x.ndim:
+            flags = x.flags
+            if flags.c_contiguous:
+                y = _empty(x.shape, own)
+            elif flags.f_contiguous:
+                y = _empty(x.shape, own, "F")
+            else:
+                return evaluate.apply(op, loop, x)
+            word = loop.objects(x.size, id(x), id(y))
+            if word:
+                if word & evaluate.LARGE_BIT:
+                    evaluate.patch_large(op, x.ravel("K"), y.ravel("K"))
+                fpstatus.note_word(word & 15, op)
+            return y
+        return evaluate.apply(op, _loop_of_type(op, x, loop), x, out)
+
+    kernel.__name__ = kernel.__qualname__ = op
+    return kernel
+
+
+def _loop_of_type(op: str, x: Any, loop: TemplateLoop) -> TemplateLoop:
+    """The loop for the type of x; the one at hand unless a kernel is called with a type it was not made for."""
+    dtype = getattr(x, "dtype", None)
+    wide = _wide(dtype if dtype is not None else np.asarray(x).dtype)
+    return loop if wide == loop.dtype else loop_for(op, wide)
+
+
+def _gelu(dtype: Any) -> Kernel:
+    exact, approximate_tanh = _plain("gelu", dtype), _plain("gelu_tanh", dtype)
+
+    def gelu(x: Any, approximate: str = "none", *, out: Any = None) -> Any:
+        if approximate not in ("none", "tanh"):
+            return activations._gelu(x, approximate)
+        return (exact if approximate == "none" else approximate_tanh)(x, out=out)
+
+    return gelu
+
+
+def _softplus(dtype: Any) -> Kernel:
+    plain = _plain("softplus", dtype)
+
+    def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+        return activations._softplus(x, beta, threshold, plain)
+
+    return softplus
+
+
+def _elu(dtype: Any) -> Kernel:
+    expm1 = _plain("expm1", dtype)
+
+    def elu(x: Any, alpha: float = 1.0) -> Any:
+        return activations._elu(x, alpha, expm1)
+
+    return elu
+
+
+_COMPOSED: Final[dict[str, tuple[str, Callable[[Any], Kernel]]]] = {
+    "gelu": ("gelu", _gelu),
+    "softplus": ("softplus", _softplus),
+    "elu": ("expm1", _elu),
+}
+
+
+def kernel_for(op_name: str, dtype: Any) -> Kernel | None:
+    """The template kernel of an op for one element type, by the op's calling convention.
+
+    None: the op has no canonical algorithm, the type has none (complex), or code may not or can't be made.
+    """
+    dtype = np.dtype(dtype)
+    if not config.current.use_llvm or (dtype.kind not in "biuf" and dtype != evaluate.BFLOAT16) or dtype.itemsize > 8:
+        return None
+    composed = _COMPOSED.get(op_name)
+    algorithm = composed[0] if composed is not None else op_name
+    if algorithm not in ALGORITHMS:
+        return None
+    loop = loop_for(algorithm, _wide(dtype))
+    if loop.failed or not (loop.ready or _compiler_is_there()):
+        return None
+    return composed[1](dtype) if composed is not None else _plain(op_name, dtype)
+
+
+def _wide(dtype: Any) -> str:
+    """The type whose loop serves `dtype`."""
+    return _FLOATS.get(evaluate.float_type(dtype), "float32")
+
+
+def _fast(op: str) -> Callable[[Any], Any]:
+    """The same for composed ops, which call algorithms on whatever they have at hand."""
+    kernels: dict[Any, Kernel | None] = {}
+    slow = evaluate.definition(op)
+
+    def fast(x: Any) -> Any:
+        if not config.current.use_llvm:
+            return slow(x)
+        dtype = x.dtype
+        if dtype not in kernels:
+            kernels[dtype] = kernel_for(op, dtype)
+        return (kernels[dtype] or slow)(x)
+
+    return fast
+
+
+numerics.FAST.update({op: _fast(op) for op in ALGORITHMS})
