@@ -7,7 +7,9 @@ the choice is one of speed alone.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +77,12 @@ def _element_type(signature: Signature) -> str | None:
 
 def makes_templates(op: OpInfo) -> bool:
     """Whether kernels of an op are generated, one per element type."""
-    return not op.exact and config.current.use_llvm and op.name in ALGORITHMS
+    return not op.exact and config.current.use_llvm and op.name in ALGORITHMS and _compiler_is_there()
+
+
+@functools.cache
+def _compiler_is_there() -> bool:
+    return importlib.util.find_spec("llvmlite") is not None
 
 
 def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:

@@ -208,6 +208,7 @@ def test_pools_are_independent() -> None:
 
 
 def test_kernels_not_generated_yet_are_announced() -> None:
+    pytest.importorskip("llvmlite")
     pool.refresh()
     rows = [row for row in pools.describe() if row["op"] == "tanh"]
     assert [(row["kernel"], row["origin"]) for row in rows] == [("tanh.template.*", "template"), ("tanh.numpy", "numpy")]
@@ -216,6 +217,7 @@ def test_kernels_not_generated_yet_are_announced() -> None:
 
 
 def test_functions_of_python_values_are_generated_too() -> None:
+    pytest.importorskip("llvmlite")
     site = CallSite("tanh", syntax=False)
     for value, name in ((0.5, "float64"), (2, "int64"), (np.float32(0.5), "float32"), (np.ones(2, np.int8), "int8")):
         assert explain("tanh", (value,)).kernel == f"tanh.template.{name}"
