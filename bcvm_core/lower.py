@@ -14,6 +14,6 @@ def lower(function: Any, *args: Any) -> Program:
     hints come from annotations only and signatures are resolved when bound. Raises LoweringError
     when the function's source cannot be found.
     """
-    from .frontend.generator import generate_function
+    from .vm.programs import lower_function
 
-    return generate_function(function, args)
+    return lower_function(function, args)

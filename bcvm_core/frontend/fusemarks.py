@@ -46,7 +46,7 @@ class _Run:
 
     @property
     def worth_a_mark(self) -> bool:
-        return len(self.ops) > 1 or (bool(self.ops) and self.ops[0].policy in _COMPOSITE)
+        return len(self.ops) > 1 or (self.ops[0].policy in _COMPOSITE and self.ops[0].fuse != "reduce")
 
 
 def op_of(item: Emitted) -> OpInfo | None:

@@ -113,7 +113,7 @@ def parse_expression(source: str) -> ast.expr | None:
         return None
     for node in ast.walk(tree):
         if hasattr(node, "col_offset"):
-            node.col_offset -= node.lineno == 1
+            node.col_offset -= node.lineno == 1  # type: ignore[attr-defined]
             node.end_col_offset -= node.end_lineno == 1  # type: ignore[attr-defined]
     return tree
 

@@ -124,7 +124,9 @@ class _Listing:
         for pc, instruction in enumerate(program.instructions):
             if pc in labels:
                 lines.append(f"label {labels[pc]}:")
-            lines.append(f"{pc:{width}d}  {self.instruction(instruction, context, names)}")
+            line = f"{pc:{width}d}  {self.instruction(instruction, context, names)}"
+            decision = program.notes.get("decisions", {}).get(pc)  # what was decided about the fusion region begun here
+            lines.append(line if decision is None else f"{line}  {decision}" if "; " in line else f"{line}  ; {decision}")
         if len(program.instructions) in labels:
             lines.append(f"label {labels[len(program.instructions)]}:")
         return lines

@@ -14,28 +14,39 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import BcvmError
 from ..frontend.naming import mangled, private_class
 from ..isa.program import HostBlock, Program
 from .frame import Frame
-from .hostrewrite import SITE_MARK, LeavingStatements, OwnScope, SiteCalls, StoredNames, parse_block
+from .hostrewrite import SITE_MARK, SLICE_MARK, LeavingStatements, OwnScope, SiteCalls, StoredNames, parse_block
 
 WHOLE_KINDS = frozenset({"generator", "coroutine", "async_generator"})
 _FUTURE = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 
-RunSite = Callable[[Program, tuple[Any, ...]], "tuple[Any] | None"]
-"""Runs a sub-Program and gives its value in a 1-tuple; None when the host must do the work."""
+
+class Runner(Protocol):
+    """What host code needs of the run it is part of."""
+
+    def site(self, program: Program, operands: tuple[Any, ...]) -> tuple[Any] | None:
+        """Run a sub-Program and give its value in a 1-tuple; None when the host must do the work."""
+
+    def value_site(self, program: Program, block: int, site: int, kind: str) -> Callable[..., Any]:
+        """What stands for a "value" site: called with the operands it gives a callable that gives the result."""
 
 
 @dataclass(slots=True)
 class HostCode:
-    """A compiled block. `whole`: call it with the parameters' values; else it has none."""
+    """A compiled block. `whole`: call it with the parameters' values; else it has none.
+
+    `kinds`: of its "value" sites, "call" or "operator".
+    """
 
     code: types.CodeType
     module_level: bool
     whole: bool
+    kinds: dict[int, str]
 
 
 class SiteCall:
@@ -43,9 +54,9 @@ class SiteCall:
 
     __slots__ = ("program", "run", "one")
 
-    def __init__(self, program: Program, run: RunSite, one: bool) -> None:
+    def __init__(self, program: Program, run: Runner, one: bool) -> None:
         self.program = program
-        self.run = run
+        self.run = run.site
         self.one = one  # the program gives one value, not a tuple of targets
 
     def __matmul__(self, operands: tuple[Any, ...]) -> Any:
@@ -63,11 +74,11 @@ def is_whole_body(program: Program) -> bool:
     return program.hosts[block].kind == "stmt" and dest is not None and program.instructions[1].operands == (dest,)
 
 
-def run_block(frame: Frame, index: int, run_site: RunSite) -> Any:
+def run_block(frame: Frame, index: int, run: Runner) -> Any:
     """Execute block `index` of the frame's program and give its value; exceptions are the user's."""
     program = frame.program
     host = _compiled(program, index, frozenset(frame.closure))
-    code = _with_sites(host.code, program, index, run_site) if program.hosts[index].sites else host.code
+    code = _with_sites(host, program, index, run) if program.hosts[index].sites else host.code
     if host.module_level:
         return exec(code, frame.globals)
     owner = private_class(program.name)
@@ -123,11 +134,12 @@ def _compiled(program: Program, index: int, free: frozenset[str]) -> HostCode:
 def compile_block(program: Program, index: int, free: Iterable[str] = ()) -> HostCode:
     """The code object of a block. `free` are names that have cells outside of the frame."""
     block = program.hosts[index]
-    body = _placed(block, _rewritten(program, block))
+    body, kinds = _rewritten(program, block)
+    _place(block, body)
     whole = is_whole_body(program)
     cell_level = program.kind == "cell" or (whole and not program.local_names and not program.params and program.first_line == 0)
     if whole:
-        return HostCode(_function_code(program, body, free, whole=True), False, True)
+        return HostCode(_function_code(program, body, free, whole=True), False, True, kinds)
     leaving = LeavingStatements()
     if block.kind == "stmt":
         body = [leaving.visit(s) for s in body]
@@ -135,21 +147,21 @@ def compile_block(program: Program, index: int, free: Iterable[str] = ()) -> Hos
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # Python gave it when it compiled the user's code
             code = compile(ast.Module(body, []), program.filename, "exec", flags=_flags(program), dont_inherit=True)
-        return HostCode(code, True, False)
+        return HostCode(code, True, False, kinds)
     own = OwnScope(program.params[0] if program.params else None, annotations=True)
     body = [own.visit(s) for s in body]
-    return HostCode(_function_code(program, body, free, whole=False), False, False)
+    return HostCode(_function_code(program, body, free, whole=False), False, False, kinds)
 
 
-def _rewritten(program: Program, block: HostBlock) -> list[ast.stmt]:
+def _rewritten(program: Program, block: HostBlock) -> tuple[list[ast.stmt], dict[int, str]]:
     body = parse_block(block.kind, block.source)
     if not block.sites:
-        return body
+        return body, {}
     calls = SiteCalls(block.sites, [program.nested[s.program].params for s in block.sites])
-    return calls.block(body)
+    return calls.block(body), calls.kinds
 
 
-def _placed(block: HostBlock, body: list[ast.stmt]) -> list[ast.stmt]:
+def _place(block: HostBlock, body: list[ast.stmt]) -> None:
     """Move positions to where the block stands in the file: a statement's lines were dedented, an expression's were not."""
     for statement in body:
         for node in ast.walk(statement):
@@ -159,7 +171,6 @@ def _placed(block: HostBlock, body: list[ast.stmt]) -> list[ast.stmt]:
                 node.end_col_offset += block.column if everywhere or node.end_lineno == 1 else 0  # type: ignore[attr-defined]
                 node.lineno += block.line - 1  # type: ignore[attr-defined]
                 node.end_lineno += block.line - 1  # type: ignore[attr-defined]
-    return body
 
 
 def _flags(program: Program) -> int:
@@ -230,14 +241,16 @@ def _find(code: types.CodeType, name: str) -> types.CodeType:
     raise BcvmError(f"host code of {name} did not compile to a function")
 
 
-def _with_sites(code: types.CodeType, program: Program, index: int, run_site: RunSite) -> types.CodeType:
-    """A copy of `code` whose site marks are calls bound to this run."""
-    sites = program.hosts[index].sites
-    calls = {
-        f"{SITE_MARK}{k}": SiteCall(program.nested[s.program], run_site, s.form == "tree" or s.targets == ("return",))
-        for k, s in enumerate(sites)
-    }
-    return _replace(code, calls)
+def _with_sites(host: HostCode, program: Program, index: int, run: Runner) -> types.CodeType:
+    """A copy of the block's code whose site marks are calls bound to this run."""
+    calls: dict[str, Any] = {SLICE_MARK: slice}
+    for k, site in enumerate(program.hosts[index].sites):
+        if site.form == "value":
+            calls[f"{SITE_MARK}{k}"] = run.value_site(program, index, k, host.kinds.get(k, "call"))
+        else:
+            one = site.form == "tree" or site.targets == ("return",)
+            calls[f"{SITE_MARK}{k}"] = SiteCall(program.nested[site.program], run, one)
+    return _replace(host.code, calls)
 
 
 def _replace(code: types.CodeType, calls: Mapping[str, Any]) -> types.CodeType:

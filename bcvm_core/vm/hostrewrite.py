@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ..isa.program import HostSite
 
 SITE_MARK = "\0bcvm.site:"  # a constant that is replaced in the code object; no name is added to the user's scope
+SLICE_MARK = "\0bcvm.slice"  # the same for the builtin `slice`, whatever that name means to the user
 _RESULT = "_bcvm_result"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -113,6 +114,7 @@ class SiteCalls(ast.NodeTransformer):
     def __init__(self, sites: Sequence[HostSite], params: Sequence[tuple[str, ...]]) -> None:
         self.params = params  # parameters of each site's sub-Program
         self.found: set[int] = set()
+        self.kinds: dict[int, str] = {}  # of "value" sites: "call" or "operator"
         spans = [((s.line, s.column, s.end_line, s.end_column), k) for k, s in enumerate(sites)]
         self.runs = {span: k for span, k in spans if sites[k].form == "run"}
         self.trees = {span: k for span, k in spans if sites[k].form == "tree"}
@@ -190,8 +192,13 @@ class SiteCalls(ast.NodeTransformer):
         return _fixed(ast.copy_location(ast.Subscript(either, ast.Constant(0), ast.Load()), node))
 
     def _value(self, site: int, node: ast.expr) -> ast.expr:
+        """`V(operands)()`: the outer call pops the result, or does in the user's own frame what Python would have done."""
+        self.found.add(site)
+        self.kinds[site] = "call" if isinstance(node, ast.Call) else "operator"
         operands = [self.visit(o) for o in value_operands(node)]
-        call = self._call(site, operands, node)
+        keywords = [self.visit(k) for k in node.keywords] if isinstance(node, ast.Call) else []
+        mark = ast.copy_location(ast.Constant(f"{SITE_MARK}{site}"), node)
+        call = ast.copy_location(ast.Call(mark, operands, keywords), node)
         return _fixed(ast.copy_location(ast.Call(call, [], []), node))
 
 
@@ -205,21 +212,26 @@ def _path(name: str, at: ast.AST) -> ast.expr:
 
 
 def value_operands(node: ast.expr) -> list[ast.expr]:
-    """What the host evaluates for a "value" site, in Python's order: the callable or receiver first."""
+    """What the host evaluates for a "value" site, in Python's order: of a call the callee first."""
     if isinstance(node, ast.Call):
-        head = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        return [head, *node.args, *(k.value for k in node.keywords)]
+        return [node.func, *node.args]
     if isinstance(node, ast.BinOp):
         return [node.left, node.right]
     if isinstance(node, ast.Compare):
         return [node.left, *node.comparators]
     if isinstance(node, ast.UnaryOp):
         return [node.operand]
-    if isinstance(node, ast.Subscript):
-        return [node.value, node.slice]
-    if isinstance(node, ast.Attribute):
-        return [node.value]
-    return []
+    return [node.value, _index(node.slice)] if isinstance(node, ast.Subscript) else []
+
+
+def _index(node: ast.expr) -> ast.expr:
+    """An index as an ordinary expression: slices become `slice(...)` objects."""
+    if isinstance(node, ast.Slice):
+        bounds: list[ast.expr] = [p if p is not None else ast.Constant(None) for p in (node.lower, node.upper, node.step)]
+        return _fixed(ast.copy_location(ast.Call(ast.Constant(SLICE_MARK), bounds, []), node))
+    if isinstance(node, ast.Tuple):
+        return ast.copy_location(ast.Tuple([_index(e) for e in node.elts], ast.Load()), node)
+    return node
 
 
 Node = TypeVar("Node", bound=ast.AST)

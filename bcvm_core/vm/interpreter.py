@@ -26,18 +26,11 @@ from . import hostcode, places
 from .attributes import UnsafeAttribute, read_attribute
 from .frame import Frame
 from .limits import Budget, Limits
+from .site import SiteOwner
+from .stats import Stats
+from .value_site import ValueSite
 
 __all__ = ["HANDLERS", "Limits", "Stepper", "run", "uses_host"]
-
-
-class Counts(Protocol):
-    """Where executions are counted; see `vm.stats.Stats`."""
-
-    def count_op(self, ops: tuple[str, ...], times: int = 1) -> None:
-        """These ops ran by CALL_OP."""
-
-    def count_host(self, ops: tuple[str, ...], times: int = 1) -> None:
-        """Python ran these ops."""
 
 
 StepHook = Callable[[Frame], object]
@@ -46,14 +39,14 @@ StepHook = Callable[[Frame], object]
 class Execution:
     """What the programs of one run share."""
 
-    __slots__ = ("globals", "closure", "budget", "stats", "on_step", "trusted")
+    __slots__ = ("globals", "closure", "budget", "stats", "on_step", "trusted", "_value_sites")
 
     def __init__(
         self,
         module_globals: dict[str, Any],
         closure: Mapping[str, types.CellType],
         limits: Limits | None,
-        stats: Counts | None,
+        stats: Stats | None,
         on_step: StepHook | None,
         trusted: bool,
     ) -> None:
@@ -63,6 +56,18 @@ class Execution:
         self.stats = stats
         self.on_step = on_step
         self.trusted = trusted
+        self._value_sites: dict[tuple[int, int, int], ValueSite] = {}
+
+    def value_site(self, program: Program, block: int, site: int, kind: str) -> ValueSite:
+        """What stands for a "value" site of host code: the same object as in the linked form, so that both run the same kernels."""
+        found = self._value_sites.get((id(program), block, site))
+        if found is None:
+            host, span = program.hosts[block], program.hosts[block].sites[site]
+            code = program.nested[span.program].instructions
+            op = next((i.operands[1] for i in code if i.opcode == "CALL_OP"), None)
+            key = ("value", host.line + span.line - 1, span.column, host.line + span.end_line - 1, span.end_column)
+            found = self._value_sites[id(program), block, site] = ValueSite(key, kind, op, _Owner(self, program))
+        return found
 
     def frame(self, program: Program, args: Mapping[str, Any] | Sequence[Any]) -> Frame:
         """A new frame with its parameters bound. Raises TypeError when they don't fit."""
@@ -88,6 +93,18 @@ class Execution:
                 undo.restore()
                 return None
         return (frame.result,)
+
+
+class _Owner(SiteOwner):
+    """The function that value sites of a run stand in."""
+
+    def __init__(self, run: Execution, program: Program) -> None:
+        super().__init__()
+        self.name = program.name
+        self.filename = program.filename
+        self.globals = run.globals
+        if run.stats is not None:
+            self.stats = run.stats
 
 
 class _Undo:
@@ -276,9 +293,13 @@ def _by_python(
         return _IN_PLACE[op](*operands)
     if form is not None:
         return form.evaluate(frame, operands, attrs)
-    if isinstance(error, Decline):
+    if not isinstance(error, Decline):
+        raise error
+    try:
         return site.op.definition(*operands, **attrs)
-    raise error
+    except Decline as reason:
+        what = f"{op} is Python's business here ({reason}), and the program does not say how Python would do it"
+        raise BcvmError(what, where=frame.where(), fix="lower the function anew instead of loading its program") from None
 
 
 def _cond_jump(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: _Undo | None) -> int | None:
@@ -360,7 +381,7 @@ def _to_device(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: _U
 
 def _call_host(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: _Undo | None) -> None:
     dest, block = operands
-    value = hostcode.run_block(frame, block, run.site)
+    value = hostcode.run_block(frame, block, run)
     if dest is not None:
         frame.registers[dest] = value
 
@@ -431,7 +452,7 @@ def run(
     closure: Mapping[str, types.CellType] | None = None,
     limits: Limits | None = None,
     trusted: bool = False,
-    stats: Counts | None = None,
+    stats: Stats | None = None,
     on_step: StepHook | None = None,
 ) -> Any:
     """Run a verified program and give its value.
@@ -457,7 +478,7 @@ class Stepper:
         closure: Mapping[str, types.CellType] | None = None,
         limits: Limits | None = None,
         trusted: bool = False,
-        stats: Counts | None = None,
+        stats: Stats | None = None,
         on_step: StepHook | None = None,
     ) -> None:
         _start(program, trusted)

@@ -62,7 +62,7 @@ def _is_ours(frame: types.FrameType) -> bool:
 
 @lru_cache(maxsize=256)
 def _code_at(filename: str, name: str, line: int) -> types.CodeType:
-    code = compile("\n" * (line - 1) + "raise LookupError", filename, "exec")
+    code = compile("raise LookupError", filename, "exec")
     return code.replace(co_name=name, co_qualname=name, co_firstlineno=line)
 
 

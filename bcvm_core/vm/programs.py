@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..errors import LoweringError
+from ..frontend.annotations import TensorSpec, hints_of
 from ..frontend.generator import Analysed, generate
 from ..frontend.hostblocks import FoundSite, SiteFinder
 from ..frontend.lowering import RegionCode
-from ..frontend.regions import MISSING, Classifier, Kind, kind_of_value
+from ..frontend.regions import MISSING, Classifier, Kind, is_tensor_value, kind_of_value
 from ..frontend.scopes import Scope
 from ..frontend.source import FunctionSource, copy_tree, find
-from ..isa.hints import ShapeHint
-from ..isa.program import Program
+from ..isa.hints import ShapeHint, infer
+from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
 from .rewrite import FormerContext, RegionFormer, SiteKey
+from .signing import sign
 
 Lookup = Callable[[str], Any]
 
@@ -29,13 +33,30 @@ class _Collector:
 
     dead: set[SiteKey] = field(default_factory=set)
     regions: list[tuple[SiteKey, RegionCode]] = field(default_factory=list)
+    values: list[tuple[SiteKey, str | None]] = field(default_factory=list)
 
     def region(self, key: SiteKey, code: RegionCode, relower: Any) -> str:
         self.regions.append((key, code))
         return "\0site"
 
     def value(self, key: SiteKey, kind: str, op: str | None) -> str:
+        if kind != "inplace":  # a statement; its value is what Python computes as well
+            self.values.append((key, op))
         return "\0value"
+
+
+def _value(key: SiteKey, op: str | None, filename: str) -> FoundSite:
+    """One op whose operands the host evaluates. Which op a call is may be known only when it runs: then there is no code yet."""
+    _, *span = key
+    code = [Instruction("RETURN", (None,))]
+    names: tuple[str, ...] = ()
+    if op is not None:
+        names = tuple(f"a{i}" for i in range(max(len(registry.row(op).operands), 1)))
+        loads = [Instruction("LOAD_VAR", (i, name)) for i, name in enumerate(names)]
+        args = tuple(Arg(False, i) for i in range(len(names)))
+        code = [*loads, Instruction("CALL_OP", (len(names), op, 0, args)), Instruction("RETURN", (len(names),))]
+    program = Program("value", names, tuple(code), "region", filename=filename, first_line=span[0])
+    return FoundSite("value", (span[0], span[1], span[2], span[3]), program)
 
 
 def _site(key: SiteKey, code: RegionCode) -> FoundSite:
@@ -57,7 +78,8 @@ def site_finder(node: ast.AST, name: str, filename: str, lookup: Lookup, seeds: 
             former.expression(copy_tree(what))
         else:
             former.block([copy_tree(s) for s in what])
-        return [_site(key, code) for key, code in collector.regions]
+        regions = [_site(key, code) for key, code in collector.regions]
+        return sorted([*regions, *(_value(key, op, filename) for key, op in collector.values)], key=lambda site: site.span)
 
     return find_sites
 
@@ -91,7 +113,7 @@ def analyse_function(
         registry.load_families()
     source = source or find(function)
     lookup = lookup_of(function)
-    seeds = {name: kind_of_value(value) for name, value in (arguments or {}).items()}
+    seeds = {name: Kind.TENSOR if isinstance(value, TensorSpec) else kind_of_value(value) for name, value in (arguments or {}).items()}
     scope = Scope(source.node)
     personality = personality_of_arguments((arguments or {}).values())
     classifier = Classifier(scope, lookup, seeds=seeds, personality=personality)
@@ -117,6 +139,43 @@ def personality_of_arguments(values: Any) -> str:
 def program_of(function: types.FunctionType, arguments: Mapping[str, Any] | None = None, **options: Any) -> Program:
     """The Program of a function; see `analyse_function`."""
     return generate(analyse_function(function, arguments, **options))
+
+
+def lower_function(function: Any, args: Sequence[Any] = (), *, example: Mapping[str, Any] | None = None) -> Program:
+    """The Program of a function for reading, saving and the reference interpreter.
+
+    `args` (or `example`, by name) are values or TensorSpecs, from which hints and signatures follow;
+    annotations go before them. Raises LoweringError when the function's source cannot be found.
+    """
+    plain = plain_function(function)
+    given = dict(zip(parameter_names(plain), args, strict=False)) if example is None else dict(example)
+    hints = {name: found for name, value in given.items() if (found := _hint_of(value)) is not None}
+    hints.update(hints_of(plain))
+    return sign(program_of(plain, given, hints=hints), given)
+
+
+def plain_function(function: Any) -> types.FunctionType:
+    """The Python function behind a method or a jitted function. Raises LoweringError when there is none."""
+    found = getattr(function, "__func__", function)
+    if not isinstance(found, types.FunctionType):
+        raise LoweringError(f"{type(function).__name__} objects have no Python code to lower", fix="pass a plain function")
+    return found
+
+
+def parameter_names(function: types.FunctionType) -> tuple[str, ...]:
+    """Parameters in the order in which `lower` and `run` take them: positional ones, `*args`, keyword-only ones, `**kwargs`."""
+    code = function.__code__
+    names = code.co_varnames
+    positional, keyword = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    star = int(bool(code.co_flags & inspect.CO_VARARGS))
+    packed = names[keyword : keyword + star + int(bool(code.co_flags & inspect.CO_VARKEYWORDS))]
+    return (*names[:positional], *packed[:star], *names[positional:keyword], *packed[star:])
+
+
+def _hint_of(value: Any) -> ShapeHint | None:
+    if isinstance(value, TensorSpec):
+        return value.hint
+    return infer(value.shape) if is_tensor_value(value) else None
 
 
 def analyse_cell(text: str, namespace: dict[str, Any], *, filename: str = "<cell>", name: str = "cell") -> Analysed:

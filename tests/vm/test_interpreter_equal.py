@@ -175,7 +175,7 @@ def never(x):
 def both_ways(x, k):
     if k:
         return x * 2
-    return
+    return  # noqa: RET502
 
 
 def test_returns():
@@ -236,7 +236,7 @@ def context_of_error(x, y):
     except KeyError:
         z = x * 2
         z = z + y
-        return z
+        return z  # noqa: RET504
 
 
 def test_try_and_with():
