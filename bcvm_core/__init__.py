@@ -12,7 +12,7 @@ from .errors import BcvmError
 from .frontend.annotations import Tensor, TensorSpec
 from .jit import jit, nojit, program_of
 from .lower import lower
-from .tiers import select as _select  # eager ops go through the kernel pool
+from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__
 
 __all__ = ["BcvmError", "Tensor", "TensorSpec", "__version__", "jit", "lower", "mindspore", "nojit", "ops", "override", "program_of"]

@@ -6,7 +6,6 @@ docstring and source. It carries `stats()`, `explain()`, `program()` and `dis()`
 
 from __future__ import annotations
 
-import functools
 import logging
 import types
 import weakref
@@ -41,9 +40,17 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
     function is returned as it is.
     """
     if function is None:
-        return functools.partial(jit, strict=strict)
+        return lambda f: _lowered_any(f, strict)
+    return _lowered_any(function, strict)
+
+
+def _lowered_any(function: Any, strict: bool) -> Any:
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(jit(function.__func__, strict=strict))
+        return type(function)(_lowered(function.__func__, strict))
+    return _lowered(function, strict)
+
+
+def _lowered(function: Any, strict: bool) -> Any:
     if getattr(function, "__bcvm_nojit__", False):
         return function
     try:
@@ -59,7 +66,7 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
         return function
 
 
-def _twin_of(function: Any, strict: bool) -> types.FunctionType:
+def _twin_of(function: Any, strict: bool) -> Any:
     known = getattr(function, _ATTRIBUTE, None)
     if isinstance(known, Linker) and known.strict == strict and "stats" in function.__dict__:
         return function

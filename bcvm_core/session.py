@@ -24,8 +24,8 @@ from .isa.program import Program
 from .jit import adopt, linker_of
 from .vm import twin
 from .vm.linked import Linker, SiteTable
-from .vm.region import SiteOwner
 from .vm.rewrite import FormerContext, RegionFormer
+from .vm.site import SiteOwner
 from .vm.stats import Stats
 
 _log = logging.getLogger("bcvm")

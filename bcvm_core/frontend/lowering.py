@@ -76,7 +76,7 @@ def literal(node: ast.expr) -> tuple[bool, Any]:
         return True, node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         value = node.operand.value
-        if type(value) in (int, float, complex):
+        if isinstance(value, int | float | complex):
             return True, -value
     if isinstance(node, ast.Tuple):
         parts = [literal(e) for e in node.elts]
@@ -123,8 +123,7 @@ class ExpressionLowerer:
     def _leaf(self, node: ast.expr, dest: int | None) -> int:
         if isinstance(node, ast.Attribute) and self.classifier.resolve(node) is MISSING:
             base = self.lower(node.value)
-            register = self._emit("LOAD_ATTR", dest, base, node.attr, at=node)
-            return register
+            return self._emit("LOAD_ATTR", dest, base, node.attr, at=node)
         key = leaf_key(node)
         if key is None:
             raise LoweringError(f"{ast.unparse(node)} is no material of a region")

@@ -55,8 +55,10 @@ _PYTHON_BUILTINS = frozenset(
     "len int float str bool range list dict set tuple frozenset sorted enumerate zip print isinstance issubclass type id repr hash ord chr"
     " bytes format callable hasattr input open complex slice divmod".split()
 )
-_PYTHON_MODULES = frozenset("math cmath time random os sys re json itertools functools operator string collections pathlib datetime".split())
-_CONSTANTS = (int, float, complex, bool, type(None), str, bytes, type(Ellipsis))
+_PYTHON_MODULES = frozenset(
+    "math cmath time random os sys re json itertools functools operator string collections pathlib datetime".split()
+)
+_CONSTANTS: tuple[type, ...] = (int, float, complex, bool, type(None), str, bytes, type(Ellipsis))
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.JoinedStr)
 
 
@@ -193,7 +195,7 @@ class Classifier:
             return self._call_kind(node)
         if isinstance(node, ast.BinOp) and self.value_kind(node.left) is self.value_kind(node.right) is Kind.PYTHON:
             return Kind.PYTHON
-        if isinstance(node, _DISPLAYS) or isinstance(node, ast.Lambda) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        if isinstance(node, (*_DISPLAYS, ast.Lambda)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
             return Kind.PYTHON
         if isinstance(node, ast.Compare) and all(self.value_kind(v) is Kind.PYTHON for v in (node.left, *node.comparators)):
             return Kind.PYTHON

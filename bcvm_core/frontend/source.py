@@ -12,13 +12,14 @@ import linecache
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ..errors import LoweringError
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Scopes = tuple[ast.AST, ...]
+Tree = TypeVar("Tree", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,12 @@ class FunctionSource:
     def parse_again(self) -> FunctionNode:
         """A fresh copy of the node (parsing is ten times cheaper than `copy.deepcopy`)."""
         if not self.text:
-            return _copy(self.node)
+            return copy_tree(self.node)
         index = _build_index(ast.parse(self.text))
         for candidate, _ in index.functions.get(_first_line(self.node), ()):
             if _span(candidate) == _span(self.node) and type(candidate) is type(self.node):
                 return candidate
-        return _copy(self.node)
+        return copy_tree(self.node)
 
 
 def _copy(node: Any) -> Any:
@@ -63,9 +64,9 @@ def _copy(node: Any) -> Any:
     return new
 
 
-def copy_tree(node: Any) -> Any:
-    """Public name of the quick deep copy; drops the annotations of `frontend.regions`."""
-    return _copy(node)
+def copy_tree(node: Tree) -> Tree:
+    """A deep copy of a syntax tree without the annotations of `frontend.regions`."""
+    return cast("Tree", _copy(node))
 
 
 @dataclass(slots=True)
@@ -78,10 +79,9 @@ class _FileIndex:
 _indices: dict[str, _FileIndex] = {}
 
 
-def _first_line(node: ast.AST) -> int:
-    lines = [node.lineno]  # type: ignore[attr-defined]
-    lines += [d.lineno for d in getattr(node, "decorator_list", ())]
-    return min(lines)
+def _first_line(node: FunctionNode) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min(node.lineno, *(d.lineno for d in decorators)) if decorators else node.lineno
 
 
 def _build_index(tree: ast.Module) -> _FileIndex:
@@ -122,12 +122,15 @@ def _index_of(filename: str, module_globals: dict[str, Any]) -> _FileIndex:
     return index
 
 
-def _span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+Position = tuple[int, int]
+
+
+def _span(node: FunctionNode) -> tuple[Position, Position]:
     body = node.body if isinstance(node, ast.Lambda) else node
-    return (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)  # type: ignore[attr-defined, return-value]
+    return (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
 
 
-def _extent(node: ast.AST) -> tuple[int, int]:
+def _extent(node: FunctionNode) -> tuple[int, int]:
     (line, column), (end_line, end_column) = _span(node)
     return end_line - line, end_column - column
 
@@ -138,7 +141,7 @@ def _tightest(candidates: Sequence[tuple[FunctionNode, Scopes]], code: types.Cod
 
     def holds(node: FunctionNode) -> bool:
         start, end = _span(node)
-        return all(start <= (line, column) and (end_line, end_column) <= end for line, end_line, column, end_column in positions)  # type: ignore[operator]
+        return all(start <= (line, column) and (end_line, end_column) <= end for line, end_line, column, end_column in positions)
 
     inside = sorted((c for c in candidates if holds(c[0])), key=lambda c: _extent(c[0]))
     return inside[:1]

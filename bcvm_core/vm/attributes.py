@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import Decline
 
-_PLAIN_GETATTRIBUTE = (object.__getattribute__, type.__getattribute__)
+_PLAIN_GETATTRIBUTE: Any = object.__getattribute__
 
 
 class UnsafeAttribute(Decline):
@@ -26,7 +26,7 @@ def read_attribute(value: Any, name: str) -> Any:
             raise UnsafeAttribute(name)
         return found
     tp = type(value)
-    if tp.__getattribute__ is not object.__getattribute__:
+    if tp.__getattribute__ is not _PLAIN_GETATTRIBUTE:
         raise UnsafeAttribute(name)
     in_class = UnsafeAttribute
     for base in tp.__mro__:

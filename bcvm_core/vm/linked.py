@@ -21,8 +21,10 @@ from ..frontend.regions import MISSING
 from ..frontend.source import FunctionNode, FunctionSource
 from ..isa.hints import ShapeHint
 from . import twin
-from .region import Region, SiteOwner
-from .rewrite import FormerContext, RegionFormer, Relower, SiteKey
+from .former import FormerContext, Relower, SiteKey
+from .region import Region
+from .rewrite import RegionFormer
+from .site import SiteOwner
 from .value_site import ValueSite
 
 Site = Region | ValueSite
@@ -139,10 +141,10 @@ class Linker(SiteOwner):
         if self.check_entry is None or isinstance(node, ast.Lambda):
             return
         body = node.body
-        position = 1 if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str) else 0
+        position = 0 if ast.get_docstring(node, clean=False) is None else 1
         place = body[min(position, len(body) - 1)]
         self.table.placeholders["\x00bcvm:check"] = self.check_entry
-        names = [ast.copy_location(ast.Name(n, ast.Load()), place) for n in self.hints]
+        names: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Load()), place) for n in self.hints]
         call = ast.copy_location(ast.Call(ast.copy_location(ast.Constant("\x00bcvm:check"), place), names, []), place)
         body.insert(position, ast.copy_location(ast.Expr(call), place))
 
@@ -151,10 +153,9 @@ class Linker(SiteOwner):
     def site_is_dead(self, site: Any) -> None:
         """Take out every site that has only ever missed."""
         for other in self.table.live:
-            if not other.hits and other.misses and other.misses >= min(site.misses, other.misses):
-                if other is site or other.misses > 1:
-                    other.dead = True
-                    self.table.dead.add(other.key)
+            if not other.hits and (other is site or other.misses > 1):
+                other.dead = True
+                self.table.dead.add(other.key)
         self._relink()
 
     def forget_attribute(self, name: str) -> None:

@@ -2,61 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from .. import config, fpstatus
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
 from ..frontend.lowering import RegionCode, op_name
-from ..isa.program import Arg, Instruction
-from ..isa.signature import table as signatures
 from ..ops import registry
-from ..tiers.select import CallSite, commit
-from .attributes import UnsafeAttribute, read_attribute
-from .stats import Stats
+from ..tiers.select import CallSite
+from .attributes import UnsafeAttribute
+from .plan import OnStep, PlanWriter, is_load
+from .site import NoTensorError, SiteOwner, idle, warn_events, warning_name
 
 Plan = Callable[..., Any]
-_CONTAINERS = (dict, list)
 _WARN_ONLY = frozenset({"warn", "ignore"})
-
-
-class NoTensorError(Decline):
-    """A region met no tensor; or (`personality`) tensors of another library than it was bound for."""
-
-    def __init__(self, personality: str | None) -> None:
-        self.personality = personality
-        super().__init__("no operand is a tensor")
-
-
-class SiteOwner:
-    """What sites need to know of the function or cell they stand in. The linker subclasses it."""
-
-    name = "<cell>"
-    filename = "<cell>"
-    strict = False
-
-    def __init__(self) -> None:
-        self.stats = Stats()
-        self.globals: dict[str, Any] = {}
-
-    def forget_attribute(self, name: str) -> None:
-        """Reading attribute `name` may run user code: form the regions again without it."""
-
-    def callable_rebound(self, site: Any) -> None:
-        """A callee named in the region is no longer the op it was: form the regions again."""
-
-    def site_is_dead(self, site: Any) -> None:
-        """A site has met no tensor for a while: take it out."""
-
-
-def idle() -> bool:
-    """Must everything run as plain Python now? (switched off, or a debugger or coverage tool wants exact lines)"""
-    return not config.current.enabled or sys.gettrace() is not None
 
 
 class Region:
@@ -98,7 +58,7 @@ class Region:
         count = len(self.code.inputs)
         personalities = {registry.personality_of(t) for t in types[:count]} - {None}
         hidden = not personalities and not self.code.callables
-        if hidden and not _loads(self.code):
+        if hidden and not any(map(is_load, self.code.program.instructions)):
             self.plans[types] = None
             self.miss()
             return None
@@ -133,7 +93,8 @@ class Region:
             bus.emit(HandedBack(repr(self), reason))
         if self.owner.strict:
             where = Where(filename=self.owner.filename, line=self.key[1], column=self.key[2])
-            raise StrictError(f"{', '.join(dict.fromkeys(ops))} would run on the host: {reason}", where=where, fix="drop strict=True, or see `bcvm pool`")
+            names = ", ".join(dict.fromkeys(ops))
+            raise StrictError(f"{names} would run on the host: {reason}", where=where, fix="drop strict=True, or see `bcvm pool`")
 
 
 class RegionRunner:
@@ -143,13 +104,14 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "personality", "hidden", "order", "sites", "steps")
+    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "sites", "steps")
 
     def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool) -> None:
         self.region = region
         self.code = code
         self.personality = personality
         self.hidden = hidden
+        self.is_tree = region.key[0] == "tree"
         self.order = [region.code.inputs.index(name) for name in code.inputs]
         self.sites: dict[int, CallSite] = {}
         self.steps = self._generate()
@@ -246,9 +208,9 @@ class RegionRunner:
 
     # -- code -------------------------------------------------------------------------------------
 
-    def _generate(self, on_step: Callable[[int, Callable[[], Any]], Any] | None = None) -> Callable[..., Any]:
+    def _generate(self, on_step: OnStep | None = None) -> Callable[..., Any]:
         """The region's instructions as a Python function of its inputs."""
-        writer = _PlanWriter(self, on_step)
+        writer = PlanWriter(self, on_step)
         source = writer.source()
         exec(compile(source, f"<bcvm plan {self.region.owner.name}:{self.region.key[1]}>", "exec"), writer.namespace)
         return writer.namespace["steps"]  # type: ignore[no-any-return]
@@ -259,179 +221,3 @@ class RegionRunner:
             syntax = False if pc in self.code.function_pcs else None
             self.sites[pc] = CallSite(op, syntax=syntax)
         return self.sites[pc]
-
-
-def _loads(code: RegionCode) -> bool:
-    """Does the region take values out of attributes or containers?"""
-    return any(map(_is_load, code.program.instructions))
-
-
-def _is_load(instruction: Instruction) -> bool:
-    return instruction.opcode == "LOAD_ATTR" or op_name(instruction) == "getitem"
-
-
-def warning_name(site: CallSite, op: registry.OpInfo) -> str:
-    """The name NumPy gives an op in floating-point warnings."""
-    name = op.fp_name or op.name
-    if op.scalar is None or site.syntax is False or not site.signature:
-        return name
-    operands = signatures.row(site.signature).operands
-    return f"scalar {name}" if all(c.layout == "scalar" for c in operands) else name
-
-
-def warn_events(owner: SiteOwner, events: list[tuple[str, str, int]]) -> None:
-    """Issue (kind, op name, line) as NumPy's warnings, at the user's file and line."""
-    seen = owner.globals.setdefault("__warningregistry__", {})
-    module = owner.globals.get("__name__") or "<unknown>"
-    for kind, name, line in events:
-        warnings.warn_explicit(f"{fpstatus.TEXT[kind]} encountered in {name}", RuntimeWarning, owner.filename, line, module, seen)
-
-
-class _PlanWriter:
-    """Writes the source of a region's plan."""
-
-    def __init__(self, runner: RegionRunner, on_step: Callable[[int, Callable[[], Any]], Any] | None) -> None:
-        self.runner = runner
-        self.on_step = on_step
-        self.program = runner.code.program
-        self.namespace: dict[str, Any] = {"read_attribute": read_attribute, "step": on_step, "store_item": store_item, "commit": commit}
-        self.lines: list[str] = []
-        self.params: list[str] = []
-
-    def source(self) -> str:
-        """`def steps(...)`; for a region with a write the result is a function that commits it."""
-        write_at = self.runner.code.write_at
-        look_at = self._look_at() if self.runner.hidden else -1
-        for pc, instruction in enumerate(self.program.instructions):
-            if pc == write_at and self.on_step is not None:
-                self.lines += self._write_value(pc, instruction)
-                self.lines.append("return None")
-                break
-            if pc == write_at:
-                return self._with_commit(pc)
-            self.lines.append(self._line(pc, instruction))
-            if pc == look_at:
-                self.lines.append(self._look(pc))
-        return self._function(self.lines)
-
-    def _look_at(self) -> int:
-        """The last load of a value out of a container or attribute."""
-        return max(pc for pc, i in enumerate(self.program.instructions) if _is_load(i))
-
-    def _look(self, upto: int) -> str:
-        self.namespace["look"] = self.runner.look
-        loaded = [i for i in self.program.instructions[: upto + 1] if _is_load(i)]
-        return f"look({', '.join(f'r{i.operands[0]}' for i in loaded)})"
-
-    def _function(self, body: list[str]) -> str:
-        return f"def steps({', '.join(self.params)}):\n" + "\n".join(f"    {line}" for line in body) + "\n"
-
-    def _with_commit(self, write_at: int) -> str:
-        """Everything up to the value to be written, then a closure that writes and finishes."""
-        instructions = self.program.instructions
-        head = self.lines + self._write_value(write_at, instructions[write_at])
-        tail = [self._commit_line(write_at, instructions[write_at])]
-        tail += [self._line(pc, instructions[pc]) for pc in range(write_at + 1, len(instructions))]
-        finish = ["def finish():", *(f"    {line}" for line in tail), "return finish"]  # registers are written once
-        return self._function([*head, *finish])
-
-    def _write_value(self, pc: int, instruction: Instruction) -> list[str]:
-        """Compute what the write will put down, without writing."""
-        dest, op, _, args = instruction.operands
-        if op == "setitem":
-            return []
-        site = self._site(pc, op)
-        out = next(self._arg(a) for a in args if a.name == "out")
-        rest = ", ".join(self._argument(a) for a in args if a.name != "out")
-        self.namespace["inplace_value"] = inplace_value
-        call = f"inplace_value({site}, {out}, {rest})"
-        return [f"w{dest} = {self._stepped(pc, call)}"]
-
-    def _commit_line(self, pc: int, instruction: Instruction) -> str:
-        dest, op, _, args = instruction.operands
-        if op == "setitem":
-            return self._line(pc, instruction)
-        out = next(self._arg(a) for a in args if a.name == "out")
-        self.namespace["ndarray"] = np.ndarray
-        return f"r{dest} = commit({out}, w{dest}) if type({out}) is ndarray else w{dest}"
-
-    def _stepped(self, pc: int, call: str) -> str:
-        return call if self.on_step is None else f"step({pc}, lambda: {call})"
-
-    def _site(self, pc: int, op: str) -> str:
-        name = f"s{pc}"
-        self.namespace[name] = self.runner.site(pc, op)
-        return name
-
-    def _const(self, index: int) -> str:
-        name = f"k{index}"
-        self.namespace[name] = self.program.consts[index]
-        return name
-
-    def _arg(self, arg: Arg) -> str:
-        return self._const(arg.index) if arg.is_const else f"r{arg.index}"
-
-    def _argument(self, arg: Arg) -> str:
-        return self._arg(arg) if arg.name is None else f"{arg.name}={self._arg(arg)}"
-
-    def _line(self, pc: int, instruction: Instruction) -> str:
-        operands = instruction.operands
-        opcode = instruction.opcode
-        if opcode in ("LOAD_TENSOR", "LOAD_VAR"):
-            self.params.append(f"r{operands[0]}")
-            return "pass"
-        if opcode == "LOAD_CONST":
-            return f"r{operands[0]} = {self._const(operands[1])}"
-        if opcode == "LOAD_ATTR":
-            return f"r{operands[0]} = read_attribute(r{operands[1]}, {operands[2]!r})"
-        if opcode == "MOVE":
-            return f"r{operands[0]} = r{operands[1]}"
-        if opcode == "CALL_OP":
-            dest, op, _, args = operands
-            if op == "setitem":
-                values = ", ".join(self._arg(a) for a in args)
-                return f"r{dest} = store_item({self._site(pc, op)}, {values})"
-            call = f"{self._site(pc, op)}({', '.join(self._argument(a) for a in args)})"
-            if pc in self.runner.code.member_pcs:
-                self.namespace["own"] = self.runner.own
-                return f"own({self._arg(args[0])}); r{dest} = {self._stepped(pc, call)}"
-            return f"r{dest} = {self._stepped(pc, call)}"
-        if opcode in ("BUILD_TUPLE", "BUILD_LIST"):
-            items = ", ".join(self._arg(a) for a in operands[1])
-            return f"r{operands[0]} = ({items}{',' if operands[1] else ''})" if opcode == "BUILD_TUPLE" else f"r{operands[0]} = [{items}]"
-        if opcode == "RETURN":
-            return f"return {self._result(operands[0])}"
-        return self._const_op(pc, instruction)
-
-    def _const_op(self, pc: int, instruction: Instruction) -> str:
-        dest, source, value = instruction.operands
-        row = instruction.row
-        assert row.const_op is not None, instruction.opcode
-        name = f"c{pc}"
-        self.namespace[name] = value
-        pair = f"{name}, r{source}" if row.reversed else f"r{source}, {name}"
-        return f"r{dest} = {self._stepped(pc, f'{self._site(pc, row.const_op)}({pair})')}"
-
-    def _result(self, register: int) -> str:
-        """Expressions come back in a 1-tuple, one output as itself, several as a tuple."""
-        code = self.runner.code
-        if code.value and self.runner.region.key[0] == "tree":
-            return f"(r{register},)"
-        return f"r{register}[0]" if not code.value and len(code.outputs) == 1 else f"r{register}"
-
-
-def inplace_value(site: CallSite, target: Any, *operands: Any, **attrs: Any) -> Any:
-    """The value of an in-place op, computed and checked but not written. Raises Decline when Python must do it."""
-    if type(target) is np.ndarray:
-        return site.compute_for(target, *operands, **attrs)
-    if registry.personality_of(type(target)) is None and type(target) not in (int, float, bool, complex):
-        raise Decline("the target of an augmented assignment is no tensor")
-    return site(*operands, **attrs)
-
-
-def store_item(site: CallSite, target: Any, index: Any, value: Any) -> Any:
-    """`target[index] = value` for arrays, and for the containers whose assignment runs no user code."""
-    if type(target) in _CONTAINERS:
-        target[index] = value
-        return None
-    return site(target, index, value)

@@ -7,7 +7,6 @@ compiled and swapped in `co_consts`, so no global, local or cell is added.
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -28,13 +27,12 @@ def _skeleton(node: FunctionNode, source: FunctionSource, free_names: tuple[str,
     inner: Any = ast.copy_location(ast.Expr(node), node) if isinstance(node, ast.Lambda) else node
     for scope in reversed(source.enclosing):
         if isinstance(scope, ast.ClassDef):
-            outer: Any = ast.ClassDef(name=scope.name, bases=[], keywords=[], body=[inner], decorator_list=[], type_params=[])
+            outer: Any = ast.ClassDef(name=scope.name, bases=[], keywords=[], body=[inner], decorator_list=[])
         else:
-            arguments = ast.arguments(
-                posonlyargs=[], args=[ast.arg(arg=n) for n in free_names], kwonlyargs=[], kw_defaults=[], defaults=[]
-            )
+            arguments = ast.arguments(posonlyargs=[], args=[ast.arg(arg=n) for n in free_names], kwonlyargs=[], kw_defaults=[], defaults=[])
             name = getattr(scope, "name", "<lambda>")
-            outer = ast.FunctionDef(name=name, args=arguments, body=[inner], decorator_list=[], type_params=[])
+            outer = ast.FunctionDef(name=name, args=arguments, body=[inner], decorator_list=[])
+        outer.type_params = []  # a field since Python 3.12
         inner = ast.copy_location(outer, node)
     body: list[Any] = [inner]
     if source.imported:  # CPython compiles calls on names imported in the same module differently

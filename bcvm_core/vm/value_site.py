@@ -18,7 +18,8 @@ from .. import config, fpstatus
 from ..errors import Decline, StrictError, Where
 from ..ops import registry
 from ..tiers.select import CallSite, commit
-from .region import SiteOwner, idle, inplace_value, warn_events, warning_name
+from .plan import inplace_value
+from .site import SiteOwner, idle, warn_events, warning_name
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -35,11 +36,9 @@ _INPLACE: dict[str, Callable[..., Any]] = {
     "bitwise_and": operator.iand,
 }  # fmt: skip
 
-_METHOD_TYPES = (type([].append), type("".join.__call__))  # bound methods of C types
-
 
 def _is_tensor(value: Any) -> bool:
-    return registry.personality_of(type(value)) is not None and (isinstance(value, np.ndarray | np.generic) or type(value).__module__ != "numpy")
+    return registry.personality_of(type(value)) is not None
 
 
 class ValueSite:
@@ -66,10 +65,13 @@ class ValueSite:
         return f"<bcvm op {self.owner.name}:{self.key[1]}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        fallback: Callable[[], Any]
         if self.plain is not None:
             fallback = partial(self.plain, *args)
+        elif callable(args[0]):
+            fallback = partial(args[0], *args[1:], **kwargs)
         else:
-            fallback = partial(*args, **kwargs) if callable(args[0]) else partial(operator.call, *args, **kwargs)
+            fallback = partial(operator.call, *args, **kwargs)
         if self.dead or idle():
             return fallback
         bound = self._bind(args, kwargs)

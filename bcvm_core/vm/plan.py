@@ -1,0 +1,187 @@
+"""A region's instructions as the source of one Python function, and the helpers that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import Decline
+from ..frontend.lowering import RegionCode, op_name
+from ..isa.program import Arg, Instruction
+from ..ops import registry
+from ..tiers.select import CallSite, commit
+from .attributes import read_attribute
+
+_CONTAINERS = (dict, list)
+OnStep = Callable[[int, Callable[[], Any]], Any]
+
+
+class Runner(Protocol):
+    """What a plan needs of the runner it is written for."""
+
+    code: RegionCode
+    hidden: bool
+    is_tree: bool
+
+    def site(self, pc: int, op: str) -> CallSite: ...
+
+    def own(self, receiver: Any) -> None: ...
+
+    def look(self, *loaded: Any) -> None: ...
+
+
+def is_load(instruction: Instruction) -> bool:
+    """Does the instruction take a value out of an attribute or a container?"""
+    return instruction.opcode == "LOAD_ATTR" or op_name(instruction) == "getitem"
+
+
+class PlanWriter:
+    """Writes the source of a region's plan."""
+
+    def __init__(self, runner: Runner, on_step: OnStep | None) -> None:
+        self.runner = runner
+        self.on_step = on_step
+        self.program = runner.code.program
+        self.namespace: dict[str, Any] = {"read_attribute": read_attribute, "step": on_step, "store_item": store_item, "commit": commit}
+        self.lines: list[str] = []
+        self.params: list[str] = []
+
+    def source(self) -> str:
+        """`def steps(...)`; for a region with a write the result is a function that commits it."""
+        write_at = self.runner.code.write_at
+        look_at = self._look_at() if self.runner.hidden else -1
+        for pc, instruction in enumerate(self.program.instructions):
+            if pc == write_at and self.on_step is not None:
+                self.lines += self._write_value(pc, instruction)
+                self.lines.append("return None")
+                break
+            if pc == write_at:
+                return self._with_commit(pc)
+            self.lines.append(self._line(pc, instruction))
+            if pc == look_at:
+                self.lines.append(self._look(pc))
+        return self._function(self.lines)
+
+    def _look_at(self) -> int:
+        """The last load of a value out of a container or attribute."""
+        return max(pc for pc, i in enumerate(self.program.instructions) if is_load(i))
+
+    def _look(self, upto: int) -> str:
+        self.namespace["look"] = self.runner.look
+        loaded = [i for i in self.program.instructions[: upto + 1] if is_load(i)]
+        return f"look({', '.join(f'r{i.operands[0]}' for i in loaded)})"
+
+    def _function(self, body: list[str]) -> str:
+        return f"def steps({', '.join(self.params)}):\n" + "\n".join(f"    {line}" for line in body) + "\n"
+
+    def _with_commit(self, write_at: int) -> str:
+        """Everything up to the value to be written, then a closure that writes and finishes."""
+        instructions = self.program.instructions
+        head = self.lines + self._write_value(write_at, instructions[write_at])
+        tail = [self._commit_line(write_at, instructions[write_at])]
+        tail += [self._line(pc, instructions[pc]) for pc in range(write_at + 1, len(instructions))]
+        finish = ["def finish():", *(f"    {line}" for line in tail), "return finish"]  # registers are written once
+        return self._function([*head, *finish])
+
+    def _write_value(self, pc: int, instruction: Instruction) -> list[str]:
+        """Compute what the write will put down, without writing."""
+        dest, op, _, args = instruction.operands
+        if op == "setitem":
+            return []
+        site = self._site(pc, op)
+        out = next(self._arg(a) for a in args if a.name == "out")
+        rest = ", ".join(self._argument(a) for a in args if a.name != "out")
+        self.namespace["inplace_value"] = inplace_value
+        call = f"inplace_value({site}, {out}, {rest})"
+        return [f"w{dest} = {self._stepped(pc, call)}"]
+
+    def _commit_line(self, pc: int, instruction: Instruction) -> str:
+        dest, op, _, args = instruction.operands
+        if op == "setitem":
+            return self._line(pc, instruction)
+        out = next(self._arg(a) for a in args if a.name == "out")
+        self.namespace["ndarray"] = np.ndarray
+        return f"r{dest} = commit({out}, w{dest}) if type({out}) is ndarray else w{dest}"
+
+    def _stepped(self, pc: int, call: str) -> str:
+        return call if self.on_step is None else f"step({pc}, lambda: {call})"
+
+    def _site(self, pc: int, op: str) -> str:
+        name = f"s{pc}"
+        self.namespace[name] = self.runner.site(pc, op)
+        return name
+
+    def _const(self, index: int) -> str:
+        name = f"k{index}"
+        self.namespace[name] = self.program.consts[index]
+        return name
+
+    def _arg(self, arg: Arg) -> str:
+        return self._const(arg.index) if arg.is_const else f"r{arg.index}"
+
+    def _argument(self, arg: Arg) -> str:
+        return self._arg(arg) if arg.name is None else f"{arg.name}={self._arg(arg)}"
+
+    def _line(self, pc: int, instruction: Instruction) -> str:
+        operands = instruction.operands
+        opcode = instruction.opcode
+        if opcode in ("LOAD_TENSOR", "LOAD_VAR"):
+            self.params.append(f"r{operands[0]}")
+            return "pass"
+        if opcode == "LOAD_CONST":
+            return f"r{operands[0]} = {self._const(operands[1])}"
+        if opcode == "LOAD_ATTR":
+            return f"r{operands[0]} = read_attribute(r{operands[1]}, {operands[2]!r})"
+        if opcode == "MOVE":
+            return f"r{operands[0]} = r{operands[1]}"
+        if opcode == "CALL_OP":
+            dest, op, _, args = operands
+            if op == "setitem":
+                values = ", ".join(self._arg(a) for a in args)
+                return f"r{dest} = store_item({self._site(pc, op)}, {values})"
+            call = f"{self._site(pc, op)}({', '.join(self._argument(a) for a in args)})"
+            if pc in self.runner.code.member_pcs:
+                self.namespace["own"] = self.runner.own
+                return f"own({self._arg(args[0])}); r{dest} = {self._stepped(pc, call)}"
+            return f"r{dest} = {self._stepped(pc, call)}"
+        if opcode in ("BUILD_TUPLE", "BUILD_LIST"):
+            items = ", ".join(self._arg(a) for a in operands[1])
+            return f"r{operands[0]} = ({items}{',' if operands[1] else ''})" if opcode == "BUILD_TUPLE" else f"r{operands[0]} = [{items}]"
+        if opcode == "RETURN":
+            return f"return {self._result(operands[0])}"
+        return self._const_op(pc, instruction)
+
+    def _const_op(self, pc: int, instruction: Instruction) -> str:
+        dest, source, value = instruction.operands
+        row = instruction.row
+        assert row.const_op is not None, instruction.opcode
+        name = f"c{pc}"
+        self.namespace[name] = value
+        pair = f"{name}, r{source}" if row.reversed else f"r{source}, {name}"
+        return f"r{dest} = {self._stepped(pc, f'{self._site(pc, row.const_op)}({pair})')}"
+
+    def _result(self, register: int) -> str:
+        """Expressions come back in a 1-tuple, one output as itself, several as a tuple."""
+        code = self.runner.code
+        if code.value and self.runner.is_tree:
+            return f"(r{register},)"
+        return f"r{register}[0]" if not code.value and len(code.outputs) == 1 else f"r{register}"
+
+
+def inplace_value(site: CallSite, target: Any, *operands: Any, **attrs: Any) -> Any:
+    """The value of an in-place op, computed and checked but not written. Raises Decline when Python must do it."""
+    if type(target) is np.ndarray:
+        return site.compute_for(target, *operands, **attrs)
+    if registry.personality_of(type(target)) is None and type(target) not in (int, float, bool, complex):
+        raise Decline("the target of an augmented assignment is no tensor")
+    return site(*operands, **attrs)
+
+
+def store_item(site: CallSite, target: Any, index: Any, value: Any) -> Any:
+    """`target[index] = value` for arrays, and for the containers whose assignment runs no user code."""
+    if type(target) in _CONTAINERS:
+        target[index] = value
+        return None
+    return site(target, index, value)
