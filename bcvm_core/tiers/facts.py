@@ -1,6 +1,7 @@
 """What a selection program may ask about a call: one table of facts, each an integer.
 
 A fact reads sizes, strides and types of the operands; it never reads their elements and changes nothing.
+An operand that a call does not have counts as a Python value.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(getattr(value, "shape", ()))
 
 
+def _at(operands: Sequence[Any], i: int) -> Any:
+    """An operand; None when the call has fewer."""
+    return operands[i] if i < len(operands) else None
+
+
 def _axis(values: Sequence[int], axis: int, absent: int) -> int:
     return int(values[axis]) if -len(values) <= axis < len(values) else absent
 
 
 def _ndim(o: Sequence[Any], i: int, _: int) -> int:
-    return len(_shape(o[i]))
+    return len(_shape(_at(o, i)))
 
 
 def _elements(shape: Sequence[int]) -> int:
@@ -38,15 +44,15 @@ def _elements(shape: Sequence[int]) -> int:
 
 
 def _size(o: Sequence[Any], i: int, _: int) -> int:
-    return _elements(_shape(o[i]))
+    return _elements(_shape(_at(o, i)))
 
 
 def _dim(o: Sequence[Any], i: int, axis: int) -> int:
-    return _axis(_shape(o[i]), axis, 1)
+    return _axis(_shape(_at(o, i)), axis, 1)
 
 
 def _stride(o: Sequence[Any], i: int, axis: int) -> int:
-    return _axis(getattr(o[i], "strides", ()), axis, 0)
+    return _axis(getattr(_at(o, i), "strides", ()), axis, 0)
 
 
 def _dtype_of(value: Any) -> np.dtype[Any] | None:
@@ -55,36 +61,36 @@ def _dtype_of(value: Any) -> np.dtype[Any] | None:
 
 
 def _itemsize(o: Sequence[Any], i: int, _: int) -> int:
-    dtype = _dtype_of(o[i])
+    dtype = _dtype_of(_at(o, i))
     return 0 if dtype is None else dtype.itemsize
 
 
 def _dtype(o: Sequence[Any], i: int, _: int) -> int:
-    dtype = _dtype_of(o[i])
+    dtype = _dtype_of(_at(o, i))
     row = None if dtype is None else dtypes.BY_NUMPY.get(dtype)
     return 0 if row is None else row.code
 
 
 def _kind(o: Sequence[Any], i: int, _: int) -> int:
-    dtype = _dtype_of(o[i])
+    dtype = _dtype_of(_at(o, i))
     if dtype is None:
-        return _PYTHON_KINDS.get(type(o[i]), 5)
+        return _PYTHON_KINDS.get(type(_at(o, i)), 5)
     row = dtypes.BY_NUMPY.get(dtype)
     return 5 if row is None else _KINDS[row.kind]
 
 
 def _contiguous(o: Sequence[Any], i: int, _: int) -> int:
-    return int(o[i].flags.c_contiguous) if isinstance(o[i], np.ndarray) else 1
+    return int(_at(o, i).flags.c_contiguous) if isinstance(_at(o, i), np.ndarray) else 1
 
 
 def _fortran(o: Sequence[Any], i: int, _: int) -> int:
-    return int(o[i].flags.f_contiguous) if isinstance(o[i], np.ndarray) else 1
+    return int(_at(o, i).flags.f_contiguous) if isinstance(_at(o, i), np.ndarray) else 1
 
 
 def _alignment(o: Sequence[Any], i: int, _: int) -> int:
-    if not isinstance(o[i], np.ndarray):
+    if not isinstance(_at(o, i), np.ndarray):
         return 1
-    address = int(o[i].__array_interface__["data"][0])
+    address = int(_at(o, i).__array_interface__["data"][0])
     return min(64, address & -address) if address else 64
 
 
@@ -101,15 +107,15 @@ def _widest(o: Sequence[Any], _i: int, _: int) -> int:
 
 
 def _m(o: Sequence[Any], _i: int, _: int) -> int:
-    return _axis(_shape(o[0]), -2, 1)
+    return _axis(_shape(_at(o, 0)), -2, 1)
 
 
 def _k(o: Sequence[Any], _i: int, _: int) -> int:
-    return _axis(_shape(o[0]), -1, 1)
+    return _axis(_shape(_at(o, 0)), -1, 1)
 
 
 def _n(o: Sequence[Any], _i: int, _: int) -> int:
-    shape = _shape(o[1]) if len(o) > 1 else ()
+    shape = _shape(_at(o, 1))
     return shape[-1] if len(shape) > 1 else 1
 
 

@@ -174,7 +174,7 @@ class KernelPool:
             else:
                 if isinstance(program, str):
                     program = selection.assemble(program)
-                selection.verify(program)
+                selection.verify(program, rules.operand_count(registry.row(op)))
                 for name in program.kernels:
                     if self.entry(name).op != op:
                         raise PoolError(

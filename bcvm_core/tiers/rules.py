@@ -75,6 +75,11 @@ def _element_type(signature: Signature) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
+def operand_count(op: OpInfo) -> int | None:
+    """How many operands a selection program of an op may look at: the required ones; None when there is no limit."""
+    return None if any(p.role == "tensors" for p in op.params) else len(op.operands)
+
+
 def makes_templates(op: OpInfo) -> bool:
     """Whether kernels of an op are generated, one per element type."""
     return not op.exact and config.current.use_llvm and op.name in ALGORITHMS and _compiler_is_there()

@@ -134,6 +134,7 @@ def test_a_program_whose_kernels_refuse_the_signature_is_passed_over() -> None:
         (lambda: pool.add(KernelEntry("x.user", "no_such_op", print, "user")), UnknownOpError),
         (lambda: pool.set_selection("add", "ret multiply.numpy"), PoolError),
         (lambda: pool.set_selection("add", "ld size[0]"), SelectionError),
+        (lambda: pool.set_selection("add", "ld size[2]\nret add.numpy"), SelectionError),
         (lambda: pool.remove("maximum.numpy"), PoolError),
     ],
 )

@@ -186,7 +186,7 @@ def test_the_longest_program_stays_short() -> None:
 
 @pytest.mark.parametrize("fact", facts.TABLE, ids=lambda f: f.name)
 def test_facts_are_integers_of_any_operand(fact: facts.Fact) -> None:
-    for operands in (_OPERANDS, (np.float32(1), 2), (np.ones(()), np.ones(0)), (np.ones((2, 3, 4)), True)):
+    for operands in (_OPERANDS, (np.float32(1), 2), (np.ones(()), np.ones(0)), (np.ones((2, 3, 4)), True), ()):
         value = fact.read(operands, 1, -1)
         assert type(value) is int
 
