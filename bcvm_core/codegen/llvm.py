@@ -8,10 +8,13 @@ nothing unasked, so each line has the one result that IEEE 754 gives it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from ..ops.algorithm_parts import F32, F64
-from ..ops.algorithms import ALGORITHMS
+from ..ops.algorithms import ALGORITHMS, ORDINARY
 from ..ops.evaluate import FLAG_BITS, LARGE_BIT
 
 ELEMENT: Final = {"float32": "float", "float64": "double"}
@@ -19,23 +22,29 @@ _SIZE: Final = {"float32": 4, "float64": 8}
 _M64: Final = (1 << 64) - 1
 
 
-class LlvmBuilder:
-    """Emits the body of a kernel: straight-line code on vectors of `lanes` doubles."""
+Range = tuple[float, float] | None
 
-    def __init__(self, lanes: int) -> None:
+
+class LlvmBuilder:
+    """Emits straight-line code on vectors of `lanes` doubles.
+
+    Where the range of a value is known, comparisons that it decides cost nothing: a body for
+    ordinary arguments comes out without the limiting and the special cases.
+    """
+
+    def __init__(self, lanes: int, prefix: str) -> None:
         self.lanes = lanes
         self.lines: list[str] = []
-        self._count = 0
+        self._prefix = prefix
         self._seen: dict[str, Value] = {}
 
-    def emit(self, kind: str, text: str) -> Value:
-        """The value of one instruction; the same instruction twice is one value."""
+    def emit(self, kind: str, text: str, known: Range = None) -> Value:
+        """The value of one instruction; the same instruction twice is one value. `known`: its range."""
         found = self._seen.get(text)
         if found is None:
-            self._count += 1
-            name = f"%v{self._count}"
+            name = f"%{self._prefix}{len(self._seen)}"
             self.lines.append(f"  {name} = {text}")
-            found = self._seen[text] = Value(self, name, kind)
+            found = self._seen[text] = Value(self, name, kind, known)
         return found
 
     def type_of(self, kind: str) -> str:
@@ -44,28 +53,33 @@ class LlvmBuilder:
 
     def splat(self, constant: float, kind: str) -> str:
         """A vector constant with the same number in every lane."""
-        item = (
-            f"{kind} 0x{struct.unpack('<Q', struct.pack('<d', constant))[0]:016X}"
-            if kind == "double"
-            else f"{kind} {_signed(int(constant))}"
-        )
+        if kind == "double":
+            item = f"double 0x{struct.unpack('<Q', struct.pack('<d', constant))[0]:016X}"
+        else:
+            item = f"{kind} {_signed(int(constant))}"
         return "<" + ", ".join([item] * self.lanes) + ">"
 
     def operand(self, value: Any, kind: str) -> str:
         """The text of an operand, a Value or a Python number."""
         return value.name if isinstance(value, Value) else self.splat(value, kind)
 
-    def binary(self, operation: str, a: Any, b: Any, kind: str, result: str | None = None) -> Value:
+    def value(self, value: Any) -> Value:
+        """A double as a Value, constants too."""
+        return value if isinstance(value, Value) else Value(self, self.splat(value, "double"), "double", (value, value))
+
+    def binary(self, operation: str, a: Any, b: Any, kind: str, result: str | None = None, known: Range = None) -> Value:
         """One instruction of two operands of the same kind."""
-        return self.emit(result or kind, f"{operation} {self.type_of(kind)} {self.operand(a, kind)}, {self.operand(b, kind)}")
+        return self.emit(result or kind, f"{operation} {self.type_of(kind)} {self.operand(a, kind)}, {self.operand(b, kind)}", known)
 
     # the methods of `ops.algorithm_parts.Builder`
 
-    def select(self, mask: Value, yes: Any, no: Any) -> Value:
+    def select(self, mask: Value | Known, yes: Any, no: Any) -> Value:
+        if isinstance(mask, Known):
+            return self.value(yes if mask.truth else no)
+        yes, no = self.value(yes), self.value(no)
         t = self.type_of("double")
-        return self.emit(
-            "double", f"select {self.type_of('i1')} {mask.name}, {t} {self.operand(yes, 'double')}, {t} {self.operand(no, 'double')}"
-        )
+        union = None if yes.range is None or no.range is None else (min(yes.range[0], no.range[0]), max(yes.range[1], no.range[1]))
+        return self.emit("double", f"select {self.type_of('i1')} {mask.name}, {t} {yes.name}, {t} {no.name}", union)
 
     def bits(self, x: Value) -> Value:
         return self.emit("i64", f"bitcast {self.type_of('double')} {x.name} to {self.type_of('i64')}")
@@ -75,7 +89,12 @@ class LlvmBuilder:
 
     def absolute(self, x: Value) -> Value:
         t = self.type_of("double")
-        return self.emit("double", f"call {t} @llvm.fabs.v{self.lanes}f64({t} {x.name})")
+        known = None if x.range is None else (0.0, max(abs(x.range[0]), abs(x.range[1])))
+        return self.emit("double", f"call {t} @llvm.fabs.v{self.lanes}f64({t} {x.name})", known)
+
+    def is_normal_power(self, n: Any) -> bool:
+        known = self.value(n).range
+        return known is not None and known[0] >= -1022 and known[1] <= 1023
 
 
 def _signed(value: int) -> int:
@@ -83,35 +102,78 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+class Known:
+    """A mask that is the same in every lane for all arguments."""
+
+    __slots__ = ("truth",)
+
+    def __init__(self, truth: bool) -> None:
+        self.truth = truth
+
+    def __and__(self, other: Any) -> Any:
+        return other if self.truth else self
+
+    def __or__(self, other: Any) -> Any:
+        return self if self.truth else other
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __invert__(self) -> Known:
+        return Known(not self.truth)
+
+
+_DECIDE: Final[dict[str, Callable[[float, float, float], bool | None]]] = {
+    # predicate of a value in [lo, hi] against a number c: always, never, or it depends
+    "olt": lambda lo, hi, c: True if hi < c else False if lo >= c else None,
+    "ole": lambda lo, hi, c: True if hi <= c else False if lo > c else None,
+    "ogt": lambda lo, hi, c: True if lo > c else False if hi <= c else None,
+    "oge": lambda lo, hi, c: True if lo >= c else False if hi < c else None,
+    "oeq": lambda lo, hi, c: False if c < lo or c > hi else None,
+    "une": lambda lo, hi, c: True if c < lo or c > hi else None,
+}
+_SLACK: Final = 1.0  # ranges are kept one wider than arithmetic without rounding says
+
+
 class Value:
     """A vector of doubles, 64-bit patterns or masks; operators emit instructions."""
 
-    __slots__ = ("b", "name", "kind")
+    __slots__ = ("b", "name", "kind", "range")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, b: LlvmBuilder, name: str, kind: str) -> None:
-        self.b, self.name, self.kind = b, name, kind
+    def __init__(self, b: LlvmBuilder, name: str, kind: str, known: Range = None) -> None:
+        self.b, self.name, self.kind, self.range = b, name, kind, known
 
-    def _arithmetic(self, floating: str, integer: str, a: Any, c: Any) -> Value:
-        return self.b.binary(floating if self.kind == "double" else integer, a, c, self.kind)
+    def _arithmetic(self, floating: str, integer: str, a: Any, c: Any, known: Range = None) -> Value:
+        return self.b.binary(floating if self.kind == "double" else integer, a, c, self.kind, known=known)
+
+    def _shifted(self, other: Any, sign: int) -> Range:
+        if self.range is None or not isinstance(other, float):
+            return None
+        return self.range[0] + sign * other - _SLACK, self.range[1] + sign * other + _SLACK
 
     def __add__(self, other: Any) -> Value:
-        return self._arithmetic("fadd", "add", self, other)
+        return self._arithmetic("fadd", "add", self, other, self._shifted(other, 1))
 
     def __radd__(self, other: Any) -> Value:
         return self._arithmetic("fadd", "add", other, self)
 
     def __sub__(self, other: Any) -> Value:
-        return self._arithmetic("fsub", "sub", self, other)
+        return self._arithmetic("fsub", "sub", self, other, self._shifted(other, -1))
 
     def __rsub__(self, other: Any) -> Value:
         return self._arithmetic("fsub", "sub", other, self)
 
+    def _scaled(self, other: Any) -> Range:
+        if self.range is None or not isinstance(other, float):
+            return None
+        ends = (self.range[0] * other, self.range[1] * other)
+        return min(ends) - _SLACK, max(ends) + _SLACK
+
     def __mul__(self, other: Any) -> Value:
-        return self.b.binary("fmul", self, other, "double")
+        return self.b.binary("fmul", self, other, "double", known=self._scaled(other))
 
     def __rmul__(self, other: Any) -> Value:
-        return self.b.binary("fmul", other, self, "double")
+        return self.b.binary("fmul", other, self, "double", known=self._scaled(other))
 
     def __truediv__(self, other: Any) -> Value:
         return self.b.binary("fdiv", self, other, "double")
@@ -120,13 +182,14 @@ class Value:
         return self.b.binary("fdiv", other, self, "double")
 
     def __neg__(self) -> Value:
-        return self.b.emit("double", f"fneg {self.b.type_of('double')} {self.name}")
+        known = None if self.range is None else (-self.range[1], -self.range[0])
+        return self.b.emit("double", f"fneg {self.b.type_of('double')} {self.name}", known)
 
-    def __and__(self, other: Any) -> Value:
-        return self.b.binary("and", self, other, self.kind)
+    def __and__(self, other: Any) -> Any:
+        return other & self if isinstance(other, Known) else self.b.binary("and", self, other, self.kind)
 
-    def __or__(self, other: Any) -> Value:
-        return self.b.binary("or", self, other, self.kind)
+    def __or__(self, other: Any) -> Any:
+        return other | self if isinstance(other, Known) else self.b.binary("or", self, other, self.kind)
 
     def __xor__(self, other: Any) -> Value:
         return self.b.binary("xor", self, other, self.kind)
@@ -140,25 +203,32 @@ class Value:
     def __rshift__(self, count: int) -> Value:
         return self.b.binary("lshr", self, count, "i64")
 
-    def _compare(self, predicate: str, other: Any) -> Value:
+    def _compare(self, predicate: str, other: Any) -> Value | Known:
+        if self.range is not None:
+            if other is self:  # x != x asks for NaN, and a value with a range is none
+                return Known(predicate in ("ole", "oge", "oeq"))
+            if isinstance(other, float):
+                truth = _DECIDE[predicate](*self.range, other)
+                if truth is not None:
+                    return Known(truth)
         return self.b.binary(f"fcmp {predicate}", self, other, "double", "i1")
 
-    def __lt__(self, other: Any) -> Value:
+    def __lt__(self, other: Any) -> Value | Known:
         return self._compare("olt", other)
 
-    def __le__(self, other: Any) -> Value:
+    def __le__(self, other: Any) -> Value | Known:
         return self._compare("ole", other)
 
-    def __gt__(self, other: Any) -> Value:
+    def __gt__(self, other: Any) -> Value | Known:
         return self._compare("ogt", other)
 
-    def __ge__(self, other: Any) -> Value:
+    def __ge__(self, other: Any) -> Value | Known:
         return self._compare("oge", other)
 
-    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Value | Known:  # type: ignore[override]
         return self._compare("oeq", other)
 
-    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Value | Known:  # type: ignore[override]
         if self.kind == "i64":
             return self.b.binary("icmp ne", self, other, "i64", "i1")
         return self._compare("une", other)
@@ -203,15 +273,29 @@ gathered:
   br label %body
 body:
   %x = phi {vector} [ %loaded, %load ], [ %staged, %gathered ]
-{body}
+  %above = fcmp oge {vector} %x, {low}
+  %below = fcmp ole {vector} %x, {high}
+  %between = and <{lanes} x i1> %above, %below
+  %pattern = bitcast <{lanes} x i1> %between to i{lanes}
+  %ordinary = icmp eq i{lanes} %pattern, -1
+  br i1 %ordinary, label %hot, label %cold
+hot:
+{hot}
+  br label %computed
+cold:
+{cold}
+  br label %computed
+computed:
+  %y = phi {vector} [ {hot_result}, %hot ], [ {cold_result}, %cold ]
+  %word_out = phi {ints} [ %word, %hot ], [ {cold_word}, %cold ]
   br i1 %direct, label %store, label %stage
 store:
   %s_offset = mul i64 %i, {size}
   %to = getelementptr i8, ptr %out, i64 %s_offset
-  store {vector} {result}, ptr %to, align {size}
+  store {vector} %y, ptr %to, align {size}
   br label %chunk_end
 stage:
-  store {vector} {result}, ptr %buffer, align 64
+  store {vector} %y, ptr %buffer, align 64
   br label %scatter
 scatter:
   %k = phi i64 [ 0, %stage ], [ %k_next, %scatter ]
@@ -241,37 +325,59 @@ done:
 """
 
 
+def _body(op: str, dtype: str, lanes: int, prefix: str, known: Range) -> tuple[LlvmBuilder, Value, dict[str, Any]]:
+    """The algorithm on %x: its code, its value in the element type, its masks."""
+    b = LlvmBuilder(lanes, prefix)
+    doubles, p = b.type_of("double"), F32 if dtype == "float32" else F64
+    if p == F64:
+        value, flags = ALGORITHMS[op](b, Value(b, "%x", "double", known), p)
+        return b, b.value(value), flags
+    x = b.emit("double", f"fpext {b.type_of('float')} %x to {doubles}", known)
+    value, flags = ALGORITHMS[op](b, x, p)
+    return b, b.emit("float", f"fptrunc {doubles} {b.value(value).name} to {b.type_of('float')}"), flags
+
+
 def loop(op: str, dtype: str, lanes: int) -> str:
     """The definition of `<op>_<dtype>(n, in, in_stride, out, out_stride) -> flag word`, strides in bytes.
 
     One loop serves dense data, strided data and the last few elements: the latter two pass
     through a buffer of one vector, filled up with a copy of an element that is there anyway.
+    Vectors of ordinary arguments take a shorter way to the same bits.
     """
-    b = LlvmBuilder(lanes)
+    known = ORDINARY[op][F32 if dtype == "float32" else F64]
+    hot, hot_value, _ = _body(op, dtype, lanes, "h", known)
+    cold, cold_value, flags = _body(op, dtype, lanes, "c", None)
     element = ELEMENT[dtype]
-    doubles = b.type_of("double")
-    p = F32 if dtype == "float32" else F64
-    x = b.emit("double", f"fpext {b.type_of('float')} %x to {doubles}") if p == F32 else Value(b, "%x", "double")
-    value, flags = ALGORITHMS[op](b, x, p)
-    if p == F32:
-        value = b.emit("float", f"fptrunc {doubles} {value.name} to {b.type_of('float')}")
-    ints = b.type_of("i64")
-    word = "%word"
+    ints, word = cold.type_of("i64"), "%word"
     for kind, mask in flags.items():
-        bit = b.splat(FLAG_BITS.get(kind, LARGE_BIT), "i64")
-        raised = b.emit("i64", f"select {b.type_of('i1')} {mask.name}, {ints} {bit}, {ints} zeroinitializer")
-        word = b.emit("i64", f"or {ints} {word}, {raised.name}").name
-    b.lines.append(f"  %word_out = or {ints} {word}, zeroinitializer")
+        bit = cold.splat(FLAG_BITS.get(kind, LARGE_BIT), "i64")
+        raised = cold.emit("i64", f"select {cold.type_of('i1')} {mask.name}, {ints} {bit}, {ints} zeroinitializer")
+        word = cold.emit("i64", f"or {ints} {word}, {raised.name}").name
     return _LOOP.format(
         name=f"{op}_{dtype}",
-        vector=b.type_of(element),
+        vector=cold.type_of(element),
         element=element,
         size=_SIZE[dtype],
         lanes=lanes,
         ints=ints,
-        body="\n".join(b.lines),
-        result=value.name,
+        low=_ends(cold, known[0], element, 1),
+        high=_ends(cold, known[1], element, -1),
+        hot="\n".join(hot.lines),
+        cold="\n".join(cold.lines),
+        hot_result=hot_value.name,
+        cold_result=cold_value.name,
+        cold_word=word,
     )
+
+
+def _ends(b: LlvmBuilder, end: float, element: str, inwards: int) -> str:
+    """An end of the ordinary arguments as a vector constant of the element type, rounded inwards."""
+    if element == "float":
+        rounded = np.float32(end)
+        if inwards * (float(rounded) - end) < 0:
+            rounded = np.nextafter(rounded, np.float32(inwards * np.inf))
+        end = float(rounded)
+    return b.splat(end, "double").replace("double", element)
 
 
 _OBJECTS: Final = """

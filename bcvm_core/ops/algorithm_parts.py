@@ -24,6 +24,7 @@ class Builder(Protocol):
     def bits(self, x: V) -> V: ...
     def from_bits(self, i: V) -> V: ...
     def absolute(self, x: V) -> V: ...
+    def is_normal_power(self, n: V) -> bool: ...  # whether 2^n is known to be a normal number in every lane
 
 
 class Result(NamedTuple):
@@ -59,6 +60,14 @@ def poly(c: tuple[float, ...], x: V) -> V:
     return y
 
 
+def poly_wide(c: tuple[float, ...], x: V) -> V:
+    """The same polynomial by even and odd parts: chains that processors run side by side."""
+    if len(c) <= 6:
+        return poly(c, x)
+    z = x * x
+    return poly_wide(c[0::2], z) + x * poly_wide(c[1::2], z)
+
+
 def nearest(b: Builder, x: V) -> tuple[V, V]:
     """The nearest integer of x (|x| < 2^31), as a double and in the low bits of a pattern."""
     s = x + MAGIC
@@ -74,6 +83,8 @@ def scale(b: Builder, y: V, n: V, pattern: V, p: int) -> V:
     """y * 2^n. Doubles take two steps: 2^n itself may not exist though the product does."""
     if p == F32:
         return y * power_of_two(b, pattern)
+    if b.is_normal_power(n):
+        return y * power_of_two(b, nearest(b, n)[1])
     half, half_pattern = nearest(b, n * 0.5)
     _, rest_pattern = nearest(b, n - half)
     return y * power_of_two(b, half_pattern) * power_of_two(b, rest_pattern)

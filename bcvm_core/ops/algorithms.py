@@ -21,6 +21,7 @@ from . import coefficients as k
 from . import gates
 from .algorithm_parts import (
     F32,
+    F64,
     HIGH21,
     HUGE,
     INF,
@@ -200,4 +201,29 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
         gates.gelu,
         gates.gelu_tanh,
     )
+}
+
+_MAX: Final = (3.4e38, 1.79e308)
+Interval = tuple[float, float]
+ORDINARY: Final[dict[str, tuple[Interval, Interval]]] = {
+    # arguments (for F32, for F64) that need no limiting and raise no event: back ends may leave both out for them
+    "exp": ((-87.0, 88.0), (-708.0, 709.0)),
+    "exp2": ((-126.0, 127.0), (-1022.0, 1023.0)),
+    "expm1": ((-40.0, 88.0), (-40.0, 709.0)),
+    "log": ((1.2e-38, _MAX[F32]), (2.3e-308, _MAX[F64])),
+    "log2": ((1.2e-38, _MAX[F32]), (2.3e-308, _MAX[F64])),
+    "log10": ((1.2e-38, _MAX[F32]), (2.3e-308, _MAX[F64])),
+    "log1p": ((-0.999, _MAX[F32]), (-0.999, _MAX[F64])),
+    "sin": ((-LARGE, LARGE), (-LARGE, LARGE)),
+    "cos": ((-LARGE, LARGE), (-LARGE, LARGE)),
+    "tanh": ((-22.0, 22.0), (-22.0, 22.0)),
+    "sigmoid": ((-87.0, 87.0), (-700.0, 700.0)),
+    "silu": ((-80.0, 80.0), (-700.0, 700.0)),
+    "softplus": ((-80.0, 80.0), (-700.0, 700.0)),
+    "logsigmoid": ((-80.0, 80.0), (-700.0, 700.0)),
+    "mish": ((-80.0, 80.0), (-700.0, 700.0)),
+    "erf": ((-8.0, 8.0), (-26.0, 26.0)),
+    "erfc": ((-9.0, 9.0), (-26.0, 26.0)),
+    "gelu": ((-12.0, 12.0), (-36.0, 36.0)),
+    "gelu_tanh": ((-10.0, 10.0), (-20.0, 20.0)),
 }

@@ -45,6 +45,9 @@ class NumpyBuilder:
     def absolute(self, x: Any) -> Any:
         return np.absolute(x)
 
+    def is_normal_power(self, n: Any) -> bool:
+        return False
+
 
 _BUILDER: Final = NumpyBuilder()
 

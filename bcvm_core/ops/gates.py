@@ -23,7 +23,7 @@ from .algorithm_parts import (
     high,
     log1p_of,
     nan_through,
-    poly,
+    poly_wide,
     power_of_two,
     scale,
     tiny,
@@ -147,17 +147,18 @@ def mish(b: Builder, x: V, p: int) -> Result:
 
 def _erfc_rest(b: Builder, x: V, p: int) -> V:
     """erf(x) - x for |x| <= 1."""
-    return x * poly(k.FIT["ERF"][p], x * x)
+    return x * poly_wide(k.FIT["ERF"][p], x * x)
 
 
 def _erfcx(b: Builder, a: V, p: int, low: V = 0.0) -> tuple[V, V]:
     """exp(a a) erfc(a + low) as a sum; a >= 0 for F32 (where the second part is None), a >= NEAR for F64."""
-    shift = (4.0, 2.0)[p]
     c = k.FIT["ERFCX"][p]
-    t = (a - shift) / (a + shift)
-    if p == F32:
-        return poly(c, t) / (1.0 + 2.0 * a), None
-    rest = t * poly(c[1:], t)
+    if p == F32:  # one division instead of two; there are digits to spare
+        sum_, denominator = a + 4.0, 1.0 + 2.0 * a
+        inverse = 1.0 / (sum_ * denominator)
+        return poly_wide(c, (a - 4.0) * denominator * inverse) * (sum_ * inverse), None
+    t = (a - 2.0) / (a + 2.0)
+    rest = t * poly_wide(c[1:], t)
     numerator = rest + c[0]
     denominator, dropped = two_sum(2.0 * a, 1.0)
     q = numerator / denominator

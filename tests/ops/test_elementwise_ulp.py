@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from bcvm_core.ops import evaluate
+from bcvm_core.ops.algorithm_parts import F32, F64
+from bcvm_core.ops.algorithms import ALGORITHMS, ORDINARY
 from tests.ops.elementwise_arguments import COUNT, special, wide
 
 mp = pytest.importorskip("mpmath").mp
@@ -140,6 +142,17 @@ def test_special_values(name: str, dtype: Any) -> None:
     np.testing.assert_array_equal(actual, expected)
     numbers = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(actual[numbers]), np.signbit(expected[numbers]))
+
+
+@pytest.mark.parametrize("precision", [F32, F64])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_ordinary_arguments_raise_no_event(name: str, precision: int) -> None:
+    dtype = (np.float32, np.float64)[precision]
+    low, high = ORDINARY[name][precision]
+    x = np.concatenate([np.linspace(low, high, 4001), np.linspace(max(low, -3), min(high, 3), 4001)[1:-1]]).astype(dtype)
+    x = np.clip(x, np.nextafter(dtype(low), dtype(0)), np.nextafter(dtype(high), dtype(0)))
+    y = np.empty_like(x)
+    assert evaluate.numpy_loop(name)(x, y) == 0
 
 
 @pytest.mark.skipif(not os.environ.get("BCVM_EXHAUSTIVE"), reason="set BCVM_EXHAUSTIVE=1 to run all float32 values")
