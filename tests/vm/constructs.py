@@ -5,7 +5,7 @@ agree to the last bit.
 """
 
 # Unbound names, late-bound loop variables and unused values are what some of these are about.
-# ruff: noqa: B023, F821, F841, PLW0602, PLW0603, SIM102, SIM105, SIM117
+# ruff: noqa: B023, F821, F841, RET504, UP031
 
 from __future__ import annotations
 

@@ -12,11 +12,24 @@ from hypothesis.extra import numpy as hnp
 NAMES = ("x", "y", "a", "b", "c")
 BINARY = ("+", "-", "*", "/", "//", "%")
 COMPARE = ("<", "<=", ">", "==", "!=")
-EXACT_CALLS = ("np.abs({0})", "np.sqrt(np.abs({0}))", "np.maximum({0}, {1})", "np.minimum({0}, 0)", "np.where({0} > {1}, {0}, 1)",
-               "np.negative({0})", "np.floor({0})", "np.square({0})", "np.isnan({0})", "np.clip({0}, -1, 2)", "np.sign({0})")  # fmt: skip
-EXACT_METHODS = ("{0}.max()", "{0}.min()", "{0}.T", "{0}[::-1]", "{0}[1:]", "{0}[..., :1]", "{0}.reshape(-1)", "{0}.astype(np.float32)",
-                 "{0}.argmax()", "{0}.ndim", "{0}.shape[0]", "{0}.any()", "{0}.copy()", "np.concatenate([{0}, {0}])", "np.stack([{0}, {0}])")  # fmt: skip
-INEXACT = ("np.exp({0})", "np.tanh({0})", "np.log(np.abs({0}) + 1)", "np.sin({0})", "{0}.sum()", "{0}.mean()", "{0}.sum(0)", "np.exp2({0} * 0.1)")
+EXACT_CALLS = (
+    "np.abs({0})", "np.sqrt(np.abs({0}))", "np.maximum({0}, {1})", "np.minimum({0}, 0)", "np.where({0} > {1}, {0}, 1)",
+    "np.negative({0})", "np.floor({0})", "np.square({0})", "np.isnan({0})", "np.clip({0}, -1, 2)", "np.sign({0})",
+)  # fmt: skip
+EXACT_METHODS = (
+    "{0}.max()", "{0}.min()", "{0}.T", "{0}[::-1]", "{0}[1:]", "{0}[..., :1]", "{0}.reshape(-1)", "{0}.astype(np.float32)",
+    "{0}.argmax()", "{0}.ndim", "{0}.shape[0]", "{0}.any()", "{0}.copy()", "np.concatenate([{0}, {0}])", "np.stack([{0}, {0}])",
+)  # fmt: skip
+INEXACT = (
+    "np.exp({0})",
+    "np.tanh({0})",
+    "np.log(np.abs({0}) + 1)",
+    "np.sin({0})",
+    "{0}.sum()",
+    "{0}.mean()",
+    "{0}.sum(0)",
+    "np.exp2({0} * 0.1)",
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class _Writer:
         elif kind == 15 and in_loop:
             self.lines.append(f"{pad}if k % 2: {self.choice(('break', 'continue'))}")
         elif kind == 16 and depth < 2:
-            self.lines.append(f"{pad}if {self.choice(('k > 1', 'np.all({} > 0)'.format(name), 'np.ndim(x) == 1'))}:")
+            self.lines.append(f"{pad}if {self.choice(('k > 1', f'np.all({name} > 0)', 'np.ndim(x) == 1'))}:")
             self.block(indent + 1, depth + 1, in_loop)
             if self.draw(st.booleans()):
                 self.lines.append(f"{pad}else:")

@@ -19,7 +19,7 @@ from bcvm_core.frontend.annotations import Tensor
 from bcvm_core.jit import jit, linker_of, nojit
 
 from . import constructs
-from .constructs import SAMPLES, X, Y, Sample, canonical, copied
+from .constructs import SAMPLES, Sample, X, Y, canonical, copied
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -1,0 +1,127 @@
+"""Cells through `CellSession` mean what they mean in plain IPython: output, results, errors, names."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bcvm_core.session import CellSession
+
+pytest.importorskip("IPython")
+from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
+from traitlets.config import Config  # noqa: E402
+
+from bcvm_kernel.shell import attach  # noqa: E402
+
+CELLS = [
+    "import numpy as np\nx = np.linspace(0,1,6,dtype='f4').reshape(2,3)\ny = x[::-1].copy()",
+    "a = x*2 + 1\nb = np.abs(a) - y\nc = b*b\nc - a",
+    "x*3+1;",
+    "Out[2].max(), _2 is Out[2]",
+    "import asyncio\nd = x*2+1\nawait asyncio.sleep(0)\ne = d*d - x\ne.max()",
+    "for i in range(4):\n    x = x*0.5 + i\n    if i == 2: break\nelse:\n    x = x*100\nx",
+    "def f(v):\n    t = v*2+1\n    return np.maximum(t, 0) - v\n[f(x) for _ in range(4)][-1]",
+    "def f(v):\n    t = v*3+1\n    return np.maximum(t, 0) - v\n[f(x) for _ in range(4)][-1]",
+    "class M:\n    def __init__(self, w): self.__w = w\n    def go(self, v):\n        z = v*self.__w + 1\n        return np.abs(z)*2\n"
+    "m = M(x); [m.go(y) for _ in range(3)][-1]",
+    "p = x*2\nq = p + np.ones((7,7))\nr = q*2",
+    "p.max(), 'q' in dir()",
+    "k = x*2 + undefined_name\nz=1",
+    "s = 0\nfor i in range(1000):\n    s += i*3 % 7\ns",
+    "g = (v*2+1 for v in [x,y]); [q.max() for q in g]",
+    "%time w = x*2+1",
+    "w",
+    "_ = 5; x*1+0",
+    "del a\n'a' in globals()",
+    "lam = lambda v: np.abs(v)*2+1; lam(x)",
+    "locals() is globals(), sorted(n for n in globals() if 'bcvm' in n)",
+    "x += y*2 + 1\nv = x*2 - y\nx[0] = v[0]*2 + 1\nx",
+    "try:\n    u = x*2; w = u + np.ones((9,9))\nexcept ValueError as ex: print(ex, u.max())\nfinally: fin = x*2+1",
+    "def g(v):\n    h = v*2\n    return (h + np.ones((9,9))) * 2\ng(x)",
+    "1/0",
+    "f?",
+    "%%capture cc\nprint(x*2+1)",
+    "cc.stdout",
+    "import functools\n@functools.lru_cache\ndef h2(n): return n*2\nh2(3)",
+    "if True:\n    def gg(v): return v+1\ngg(x)",
+    "z0 = np.zeros(3); z1 = 1/z0",
+    "x[1:] *= 2; x",
+    "q1, q2 = x*2, x+1\nq1-q2",
+    "print(f'{x.max():.3f}')",
+    "[i*x for i in range(2)]",
+    "dd={}\nfor i in range(3): dd[i] = x*i\ndd[2]",
+    "assert (x > -1e9).all()\nx.T.shape",
+    "'a' (1)",
+]
+
+
+def run_cells(cells: list[str], *, linked: bool) -> tuple[list[Any], CellSession | None, dict[str, Any]]:
+    """Outputs of cells in a fresh shell, its session when linked, and its namespace."""
+    shell = InteractiveShell(user_ns={}, config=Config({"HistoryManager": {"enabled": False}}))
+    session = None
+    if linked:
+        session = CellSession(lambda: shell.user_ns)
+        attach(shell, session, on=True)
+    outputs = []
+    for cell in cells:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            result = shell.run_cell(cell, store_history=True)
+        parts = (out.getvalue(), repr(result.result), type(result.error_in_exec).__name__, err.getvalue())
+        outputs.append(tuple(re.sub(r"0x[0-9a-f]+|(CPU times|Wall time).*|\x1b\[[0-9;]*m", "", p) for p in parts))
+    return outputs, session, shell.user_ns
+
+
+@pytest.mark.filterwarnings("default")
+def test_cells_are_plain_ipython() -> None:
+    plain, _, names = run_cells(CELLS, linked=False)
+    linked, session, linked_names = run_cells(CELLS, linked=True)
+    for cell, a, b in zip(CELLS, plain, linked, strict=True):
+        assert a == b, cell
+    for name, value in names.items():
+        if isinstance(value, np.ndarray):
+            assert value.tobytes() == linked_names[name].tobytes(), name
+    assert session is not None
+    assert session.stats().call_op > 100
+    assert session.stats().share() == 1.0
+
+
+def compiled(session: CellSession, source: str) -> Any:
+    return session.compile_node(ast.parse(source), "<cell>", lambda node: compile(node, "<cell>", "exec"))  # type: ignore[call-overload]
+
+
+def test_plain_python_is_compiled_to_the_same_code() -> None:
+    session = CellSession(dict)
+    loop = "s = 0\nfor i in range(1000000):\n    s = s + i * 3 % 7"
+    assert compiled(session, loop).co_code == compile(loop, "<cell>", "exec").co_code
+
+
+def test_an_unchanged_cell_is_linked_once() -> None:
+    namespace = {"np": np, "x": np.ones(3)}
+    session = CellSession(lambda: namespace)
+    first = compiled(session, "y = np.abs(x) * 2")
+    assert compiled(session, "y = np.abs(x) * 2") is first
+    namespace["x"] = 3  # type: ignore[assignment]
+    assert compiled(session, "y = np.abs(x) * 2") is not first
+
+
+def test_strict_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, Any] = {"np": np, "x": np.ones(3)}
+    session = CellSession(lambda: namespace)
+    session.strict = True
+    from bcvm_core.errors import StrictError
+
+    with pytest.raises(StrictError):
+        exec(compiled(session, "np.add(x, 1, where=x > 0)"), namespace)
+
+
+def test_cell_statistics_count_the_latest_cell() -> None:
+    _, session, _ = run_cells(["import numpy as np\nx = np.ones(3)", "y = x * 2 + 1"], linked=True)
+    assert session is not None
+    assert {row.op: row.call_op for row in session.cell_stats().rows()} == {"multiply": 1, "add": 1}
