@@ -212,7 +212,7 @@ def test_kernels_not_generated_yet_are_announced() -> None:
     pytest.importorskip("llvmlite")
     pool.refresh()
     rows = [row for row in pools.describe() if row["op"] == "tanh"]
-    assert [(row["kernel"], row["origin"]) for row in rows] == [("tanh.template.*", "template"), ("tanh.numpy", "numpy")]
+    assert {(row["kernel"], row["origin"]) for row in rows} == {("tanh.template.*", "template"), ("tanh.numpy", "numpy")}
     CallSite("tanh")(X)
     assert "tanh.template.float32" in [row["kernel"] for row in pools.describe()]
 
