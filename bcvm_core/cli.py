@@ -168,19 +168,19 @@ def _read(path: Path) -> bytes:
 
 
 def load_function(path: Path, qualname: str) -> Callable[..., Any]:
-    """Run a Python file as a module and take the function `qualname` ("f", "Class.method") from it."""
-    import importlib.util
+    """Run a Python file as a module and take the function `qualname` ("f", "Class.method") from it.
 
-    if not path.is_file():
-        raise UsageError(f"no such file: {path}", fix="give FILE.py:FUNCTION")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is no Python file", fix="give FILE.py:FUNCTION")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    The module's code is named by `path` as it was given, so that listings do too.
+    """
+    import types
+
+    data = _read(path)
+    module = types.ModuleType(path.stem)
+    module.__file__ = str(path.resolve())
+    sys.modules.setdefault(path.stem, module)  # dataclasses and pickles look their module up
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
+        exec(compile(data, str(path), "exec", dont_inherit=True), vars(module))
     except Exception as error:
         raise UsageError(
             f"{path} does not import: {type(error).__name__}: {error}", fix="run it with python to see the traceback"

@@ -146,13 +146,14 @@ def policies(_: str) -> str:
 
 @generator
 def dis(target: str) -> str:
-    """The listing that `bcvm dis` prints for `target`, a function in docs/examples."""
+    """The listing that `bcvm dis` prints for `target`: a function in docs/examples and, after blanks, its --arg options."""
     from bcvm_core import cli
     from bcvm_core.isa import text
 
-    name, _, function = target.partition(":")
+    place, *specs = target.split()
+    name, _, function = place.partition(":")
     path = ROOT / "docs" / "examples" / name
-    listing = text.disassemble(cli.lower_function(cli.load_function(path, function), []))
+    listing = text.disassemble(cli.lower_function(cli.load_function(path, function), specs))
     return f"```text\n{listing.replace(str(path), name).rstrip()}\n```"
 
 

@@ -119,7 +119,7 @@ def test_dis_lists_a_function(folder: Path, capsys: pytest.CaptureFixture[str]) 
     _write(folder / "model.py", SOURCE)
     assert cli.main(["dis", "model.py:double"]) == 0
     listing = capsys.readouterr().out
-    assert listing.startswith(".program double(x)\n")
+    assert listing.startswith('.program double(x)\n.file "model.py" line 4\n')
     assert "MUL_CONST" in listing or "multiply" in listing
 
 
@@ -141,7 +141,7 @@ def test_what_dis_prints_assembles_and_runs(folder: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("nowhere.py:f", "no such file: nowhere.py"),
+        ("nowhere.py:f", "cannot read nowhere.py: No such file or directory"),
         ("model.py:triple", "no function 'triple' in model.py; it has: Model, double"),
         ("model.py:count", "no function 'count'"),
         ("nowhere.bc", "cannot read nowhere.bc"),

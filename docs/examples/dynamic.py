@@ -1,7 +1,5 @@
 """The examples that the documentation prints."""
 
-import numpy as np
-
 import bcvm_core as bcvm
 from bcvm_core import Tensor
 
@@ -9,7 +7,7 @@ from bcvm_core import Tensor
 @bcvm.jit
 def dynamic_forward(x: Tensor["B", "C", "H", "W"], cond: Tensor[()]):
     if cond:
-        out = np.maximum(x, 0.0) + 1.0
+        out = bcvm.ops.relu(x) + 1.0
     else:
         out = bcvm.ops.sigmoid(x) * 2.0
     return out
