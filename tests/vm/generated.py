@@ -21,15 +21,8 @@ EXACT_METHODS = (
     "{0}.argmax()", "{0}.ndim", "{0}.shape[0]", "{0}.any()", "{0}.copy()", "np.concatenate([{0}, {0}])", "np.stack([{0}, {0}])",
 )  # fmt: skip
 INEXACT = (
-    "np.exp({0})",
-    "np.tanh({0})",
-    "np.log(np.abs({0}) + 1)",
-    "np.sin({0})",
-    "{0}.sum()",
-    "{0}.mean()",
-    "{0}.sum(0)",
-    "np.exp2({0} * 0.1)",
-)
+    "np.exp({0})", "np.tanh({0})", "np.log(np.abs({0}) + 1)", "np.sin({0})", "{0}.sum()", "{0}.mean()", "{0}.sum(0)", "np.exp2({0} * 0.1)",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
