@@ -141,11 +141,13 @@ def make_block(
 ) -> tuple[HostBlock, tuple[Program, ...]]:
     """The block of program `name`, its sites at positions of its own source, and the sub-Programs they refer to."""
     starts, ends = _position_maps(original, piece)
+    nodes = (n for n in ast.walk(piece.tree) if isinstance(n, ast.expr))
+    spans = {(n.lineno, n.col_offset, n.end_lineno, n.end_col_offset) for n in nodes}  # a part of `a < b < c` is no expression
     kept: list[HostSite] = []
     programs: list[Program] = []
     for site in sites:
         start, end = starts.get(site.span[:2]), ends.get(site.span[2:])
-        if start is not None and end is not None:
+        if start is not None and end is not None and (site.form == "run" or (*start, *end) in spans):
             number = first_program + len(programs)
             kept.append(HostSite(*start, *end, site.form, number, site.targets))
             programs.append(replace(site.program, name=f"{name}.{number}"))

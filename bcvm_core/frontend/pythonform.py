@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ..ops.registry import BoundCall, personality_of
 from .lowering import leaf_key, literal
+from .quiet import compile_quietly
 from .regions import MISSING
 
 
@@ -88,7 +89,7 @@ class PythonForm:
         for argument in arguments.args:
             ast.copy_location(argument, self._node)
         function = ast.copy_location(ast.Lambda(arguments, body), self._node)
-        code = compile(ast.Expression(function), self._filename, "eval", dont_inherit=True)
+        code = compile_quietly(ast.Expression(function), self._filename, "eval")
         inner = next(c for c in code.co_consts if isinstance(c, types.CodeType))
         return types.FunctionType(inner.replace(co_name=self._name, co_qualname=self._name), module_globals)
 

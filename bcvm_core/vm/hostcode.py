@@ -11,17 +11,20 @@ import __future__
 
 import ast
 import types
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import BcvmError
 from ..frontend.naming import mangled, private_class
+from ..frontend.quiet import compile_quietly
 from ..isa.program import HostBlock, Program
 from .frame import Frame
 from .hostrewrite import SITE_MARK, SLICE_MARK, LeavingStatements, OwnScope, SiteCalls, StoredNames, parse_block
 
+# Names of the scaffolding around a block; none that user code may mean.
+_BLOCK = "_bcvm_block"
+_MANGLING = "___"  # leading underscores of a class play no part in its private names
 WHOLE_KINDS = frozenset({"generator", "coroutine", "async_generator"})
 _FUTURE = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 
@@ -144,9 +147,7 @@ def compile_block(program: Program, index: int, free: Iterable[str] = ()) -> Hos
     if block.kind == "stmt":
         body = [leaving.visit(s) for s in body]
     if cell_level and block.kind == "stmt" and not leaving.leaves:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # Python gave it when it compiled the user's code
-            code = compile(ast.Module(body, []), program.filename, "exec", flags=_flags(program), dont_inherit=True)
+        code = compile_quietly(ast.Module(body, []), program.filename, "exec", _flags(program))
         return HostCode(code, True, False, kinds)
     own = OwnScope(program.params[0] if program.params else None, annotations=True)
     body = [own.visit(s) for s in body]
@@ -191,7 +192,7 @@ def _function_code(program: Program, body: list[ast.stmt], free: Iterable[str], 
     function = _function_node(program, body or [ast.Pass()], program.params if whole else ())
     inner: ast.stmt = function
     if owner is not None:
-        inner = ast.ClassDef(name=owner, bases=[], keywords=[], body=[inner], decorator_list=[])
+        inner = ast.ClassDef(name=_MANGLING + owner.lstrip("_"), bases=[], keywords=[], body=[inner], decorator_list=[])
     scope = ast.FunctionDef(name="scope", args=_arguments(mangled(n, owner) for n in outside), body=[inner], decorator_list=[])
     module = ast.Module([scope], [])
     for node in ast.walk(module):
@@ -200,12 +201,26 @@ def _function_code(program: Program, body: list[ast.stmt], free: Iterable[str], 
             node.col_offset = node.end_col_offset = 0  # type: ignore[attr-defined]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not hasattr(node, "type_params"):
             node.type_params = []  # type: ignore[union-attr]  # from 3.12 on
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)
-        top = compile(module, program.filename, "exec", flags=_flags(program), dont_inherit=True)
+    top = compile_quietly(module, program.filename, "exec", _flags(program))
     code = _find(top, function.name)
     name = _simple_name(program)
-    return code.replace(co_name=name, co_qualname=name if name == "<module>" else program.name)
+    around = "" if name == "<module>" else f"{program.name}.<locals>."
+    code = _renamed(code, f"{code.co_qualname}.<locals>.", around)
+    return code.replace(co_name=name, co_qualname=around.removesuffix(".<locals>.") or name)
+
+
+def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
+    """`code` with the qualified names of functions and classes made in it as they are in the user's own code."""
+    constants: list[Any] = []
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _renamed(constant, old, new)
+            constants.append(inner.replace(co_qualname=inner.co_qualname.replace(old, new, 1)))
+        elif type(constant) is str and constant.startswith(old):  # a class body stores its own
+            constants.append(constant.replace(old, new, 1))
+        else:
+            constants.append(constant)
+    return code.replace(co_consts=tuple(constants))
 
 
 def _prelude(program: Program, body: list[ast.stmt], outside: set[str]) -> list[ast.stmt]:
@@ -227,8 +242,7 @@ def _arguments(names: Iterable[str]) -> ast.arguments:
 
 def _function_node(program: Program, body: list[ast.stmt], params: Iterable[str]) -> Any:
     kind = ast.AsyncFunctionDef if program.kind in ("coroutine", "async_generator") else ast.FunctionDef
-    name = _simple_name(program)
-    return kind(name=name if name.isidentifier() else "block", args=_arguments(params), body=body, decorator_list=[])
+    return kind(name=_BLOCK, args=_arguments(params), body=body, decorator_list=[])
 
 
 def _find(code: types.CodeType, name: str) -> types.CodeType:

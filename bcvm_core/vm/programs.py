@@ -1,6 +1,7 @@
 """From a function object (or a cell) to its Program: analysis, sites inside host code, generation."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -127,6 +128,7 @@ def analyse_function(
         hints=dict(hints or {}),
         find_sites=site_finder(source.node, function.__qualname__, source.filename, lookup, seeds, cell=False),
         free=frozenset(function.__code__.co_freevars),
+        future=tuple(n for n in __future__.all_feature_names if getattr(__future__, n).compiler_flag & function.__code__.co_flags),
     )
 
 
