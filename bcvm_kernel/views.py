@@ -7,20 +7,23 @@ import sys
 import time
 from collections.abc import Iterator
 from types import FunctionType
+from typing import TYPE_CHECKING
 
 import numpy
 
 from bcvm_core import config, program_of
-from bcvm_core.isa.program import Program
 from bcvm_core.isa.text import disassemble
 from bcvm_core.jit import linker_of
 from bcvm_core.version import __version__
-from bcvm_core.vm.linked import Linker
-from bcvm_core.vm.stats import Stats
 
 from .options import MagicError
 from .shell import CellOptions, Cells
 from .work import duration
+
+if TYPE_CHECKING:
+    from bcvm_core.isa.program import Program
+    from bcvm_core.vm.linked import Linker
+    from bcvm_core.vm.stats import Stats
 
 
 def function_named(cells: Cells, name: str) -> FunctionType:
@@ -68,9 +71,12 @@ def statistics(cells: Cells, name: str | None) -> Stats:
 
 
 def name_cells(cells: Cells, text: str) -> str:
-    """`text` with ``In[4]`` for the file that IPython pretends cell 4 to be: what is printed again is the same."""
-    for filename, number in getattr(cells.shell.compile, "_filename_map", {}).items():
-        text = text.replace(filename, f"In[{number}]")
+    """`text` with ``<cell>`` for the files that IPython pretends cells to be: what is printed again is the same.
+
+    Their numbers would not be: runners such as nbval don't count executions.
+    """
+    for filename in getattr(cells.shell.compile, "_filename_map", ()):
+        text = text.replace(filename, "<cell>")
     return text
 
 
