@@ -177,14 +177,14 @@ def test_objects_are_returned_instead_of_printed(shell: Any, capsys: pytest.Capt
     assert "CALL_OP" not in capsys.readouterr().out
 
 
-def test_listings_name_cells_by_their_numbers(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listings_name_no_temporary_file(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _run(shell, X + "\n%bcvm on")
     _run(shell, "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x)")
     capsys.readouterr()
     _run(shell, "%bcvm dis f")
-    assert '.file "In[3]" line 1' in capsys.readouterr().out
+    assert '.file "<cell>" line 1' in capsys.readouterr().out
     _run(shell, "%bcvm explain f")
-    assert capsys.readouterr().out.startswith("f (In[3])")
+    assert capsys.readouterr().out.startswith("f (<cell>)")
 
 
 @pytest.mark.parametrize("magic", ["%bcvm -h", "%bcvm dis --help", "%%bcvm -h\n1 / 0"])

@@ -1,0 +1,98 @@
+"""The notebooks run as saved: by nbval (outputs equal), by nbconvert (no error), and they match their sources."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="notebooks need the extra `lab`")
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+names = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+
+
+def _run(*command: str, status: int = 0) -> str:
+    """Run a Python module as a command; returns stdout."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=FOLDER.parent
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def _nbval(path: Path, kernel: str, status: int = 0) -> str:
+    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings=", "--nbval", "--nbval-kernel-name", kernel]
+    return _run("pytest", *options, str(path), status=status)
+
+
+def _builder() -> Any:
+    spec = importlib.util.spec_from_file_location("notebooks_build", FOLDER / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_there_are_notebooks() -> None:
+    assert "01_first_cells" in {path.stem for path in NOTEBOOKS}
+
+
+@names
+def test_a_notebook_holds_what_its_source_says(path: Path) -> None:
+    wanted = _builder().read_source((FOLDER / "source" / f"{path.stem}.md").read_text())
+    saved = nbformat.read(path, as_version=4)
+    assert [(c.cell_type, c.source, c.metadata.get("tags")) for c in saved.cells] == [
+        (c.cell_type, c.source, c.metadata.get("tags")) for c in wanted.cells
+    ], "rebuild it: python notebooks/build.py"
+    assert saved.metadata.kernelspec.name == "bcvm"
+
+
+@names
+def test_a_notebook_is_saved_executed_and_without_traces_of_a_machine(path: Path) -> None:
+    saved = nbformat.read(path, as_version=4)
+    counts = [c.execution_count for c in saved.cells if c.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    text = path.read_text()
+    for trace in ("/home/", "/root/", "/Users/", "site-packages", "ipykernel_"):
+        assert trace not in text
+    assert len(text) < 200_000
+
+
+@names
+@pytest.mark.notebook
+def test_nbval_finds_the_same_outputs(path: Path, kernel_installed: str) -> None:
+    assert " passed" in _nbval(path, kernel_installed)
+
+
+@names
+@pytest.mark.notebook
+def test_nbconvert_executes_and_exports(path: Path, kernel_installed: str, tmp_path: Path) -> None:
+    pytest.importorskip("nbconvert")
+    _run(
+        "nbconvert", "--to", "notebook", "--execute", f"--ExecutePreprocessor.kernel_name={kernel_installed}",
+        "--output-dir", str(tmp_path), "--output", "executed", str(path),
+    )  # fmt: skip
+    executed = json.loads((tmp_path / "executed.ipynb").read_text())
+    for cell in executed["cells"]:
+        errors = [o["ename"] for o in cell.get("outputs", ()) if o["output_type"] == "error"]
+        assert not errors or "raises-exception" in cell["metadata"].get("tags", ())
+    _run("nbconvert", "--to", "html", "--output-dir", str(tmp_path), "--output", "page", str(path))
+    assert "First cells" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.notebook
+def test_a_changed_result_is_noticed(kernel_installed: str, tmp_path: Path) -> None:
+    """The comparison itself works: a notebook with another saved result fails."""
+    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "bcvm", "display_name": "", "language": "python"}})
+    output = nbformat.v4.new_output("execute_result", data={"text/plain": "41"}, execution_count=1)
+    notebook.cells = [nbformat.v4.new_code_cell("import numpy as np\nint((np.ones(3) * 14).sum())", outputs=[output], execution_count=1)]
+    path = tmp_path / "wrong.ipynb"
+    nbformat.write(notebook, path)
+    assert "42" in _nbval(path, kernel_installed, status=1)
