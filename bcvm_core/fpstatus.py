@@ -76,8 +76,9 @@ def recording() -> Recording:
 
 if np.lib.NumpyVersion(np.__version__) < "2.0.0" and hasattr(np.core.umath, "seterrobj"):  # in this order: NumPy 2 warns about np.core
     # NumPy 1.x: one list per thread, [buffer size, mode bits, handler]; ten times cheaper than `np.errstate`.
-    _geterrobj: Callable[[], list[Any]] = np.core.umath.geterrobj  # type: ignore[attr-defined]
-    _seterrobj: Callable[[list[Any]], None] = np.core.umath.seterrobj  # type: ignore[attr-defined]
+    _umath: Any = np.core.umath
+    _geterrobj: Callable[[], list[Any]] = _umath.geterrobj
+    _seterrobj: Callable[[list[Any]], None] = _umath.seterrobj
     _SHIFTS: Final = {"divide": 0, "over": 3, "under": 6, "invalid": 9}
     _MODES: Final = ("ignore", "warn", "raise", "call", "print", "log")
     _NAMES: Final = {"divide": "divide", "over": "overflow", "under": "underflow", "invalid": "invalid"}

@@ -73,14 +73,20 @@ class TemplateLoop:
         try:
             from . import compiler
 
-            body = compiler.compile_ir(llvm.module([(self.op, self.dtype)], lanes()))
+            body = compiler.compile_ir(self._ir())
             store.write(self.name, body)
             self._link(body)
         except (ImportError, RuntimeError, OSError, loader.LoadError) as error:
             self.failed = f"{type(error).__name__}: {error}"
 
+    def _ir(self) -> str:
+        return llvm.module([(self.op, self.dtype)], lanes())
+
+    def _symbols(self) -> list[str]:
+        return [self.name, f"{self.name}_objects"]
+
     def _link(self, body: bytes) -> None:
-        symbols = [self.name, f"{self.name}_objects"]
+        symbols = self._symbols()
         if loader.SUPPORTED:
             found = loader.load(body)
         else:
@@ -89,9 +95,13 @@ class TemplateLoop:
             found = compiler.link(body, symbols, self.name)
         if not set(symbols) <= found.keys():
             raise loader.LoadError("the object lacks its functions")
+        self._take(found)
+        self.ready = True
+
+    def _take(self, found: dict[str, int]) -> None:
+        """Make functions of the addresses."""
         self.strided = _STRIDED(found[self.name])
         self.objects = _OBJECTS(found[f"{self.name}_objects"]) if _data_offset_holds() else None
-        self.ready = True
 
 
 def lanes() -> int:
@@ -117,9 +127,11 @@ def _data_offset_holds() -> bool:
 # -- making them ---------------------------------------------------------------------------------
 
 _loops: dict[tuple[str, str], TemplateLoop] = {}
+_MAKERS: dict[str, type[TemplateLoop]] = {}  # loops that are no algorithm's, by name
 _lock = threading.Lock()
 _waiting: list[TemplateLoop] = []
 _worker: threading.Thread | None = None
+_may_compile = True
 
 
 def loop_for(op: str, dtype: str) -> TemplateLoop:
@@ -129,15 +141,19 @@ def loop_for(op: str, dtype: str) -> TemplateLoop:
         with _lock:
             loop = _loops.get((op, dtype))
             if loop is None:
-                loop = TemplateLoop(op, dtype)
+                loop = (_MAKERS.get(op) or TemplateLoop)(op, dtype)
                 if not loop.load() and not loop.failed and _compiler_is_there():
                     _enqueue(loop)
                 _loops[op, dtype] = loop
     return loop
 
 
-@functools.cache
 def _compiler_is_there() -> bool:
+    return _may_compile and _llvmlite_is_installed()
+
+
+@functools.cache
+def _llvmlite_is_installed() -> bool:
     return importlib.util.find_spec("llvmlite") is not None
 
 
@@ -147,7 +163,12 @@ def _enqueue(loop: TemplateLoop) -> None:
     _waiting.append(loop)
     if _worker is None:
         _worker = threading.Thread(target=_work, name="bcvm-templates")
-        _worker.start()
+        try:
+            _worker.start()
+        except RuntimeError as error:  # the interpreter is shutting down, or there are no more threads
+            _worker = None
+            _waiting.clear()
+            loop.failed = str(error)
 
 
 def _work() -> None:
@@ -164,8 +185,9 @@ def _work() -> None:
 
 
 def _after_fork() -> None:
-    """The child has no worker and may have copied a held lock; loops that were waiting start over when asked for."""
-    global _lock, _worker
+    """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
+    global _lock, _worker, _may_compile
+    _may_compile = _may_compile and _worker is None
     _lock, _worker = threading.Lock(), None
     for loop in _waiting:
         _loops.pop((loop.op, loop.dtype), None)
@@ -187,7 +209,7 @@ def wait(timeout: float | None = None) -> bool:
 def build_all() -> dict[str, str]:
     """Compile and store every loop now; name -> "" or what failed."""
     out = {}
-    for op in ALGORITHMS:
+    for op in (*ALGORITHMS, *_MAKERS):
         for dtype in llvm.ELEMENT:
             loop = loop_for(op, dtype)
             out[loop.name] = loop.failed
@@ -314,3 +336,5 @@ def _fast(op: str) -> Callable[[Any], Any]:
 
 
 numerics.FAST.update({op: _fast(op) for op in ALGORITHMS})
+
+from . import tree_sums  # noqa: E402, F401  # registers the compiled reduction tree
