@@ -21,6 +21,20 @@ COMPILED_SUMS: list[Callable[[_Array, tuple[int, ...]], Any]] = []
 """Compiled forms of `trees.total` (same bits), tried in order; each returns None for what it does not take."""
 
 
+COMPILED_DEVIATIONS: list[Callable[[_Array, tuple[int, ...], Any], Any]] = []
+"""Compiled forms of `deviations` (same bits), as above."""
+
+
+def deviations(x: _Array, axes: tuple[int, ...], mean: Any) -> Any:
+    """Tree sums of (x - mean) squared over `axes`, for real numbers; `mean` has the axes that are left."""
+    for compiled in COMPILED_DEVIATIONS:
+        result = compiled(x, axes, mean)
+        if result is not None:
+            return result
+    difference = x - spread(mean, x.shape, axes)
+    return trees.total(np.multiply(difference, difference, out=difference), axes)
+
+
 def total(x: _Array, axes: tuple[int, ...]) -> Any:
     """Sums by the tree, as `trees.total`."""
     for compiled in COMPILED_SUMS:

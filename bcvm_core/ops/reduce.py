@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import Decline
 from . import trees
 from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, X, method, numpy, own, per_input
-from .numerics import canonical, open_up, quiet, spread, total
+from .numerics import canonical, deviations, open_up, quiet, spread, total
 from .registry import OpInfo, Param, Spelling
 
 _Array = np.ndarray[Any, Any]
@@ -94,12 +94,12 @@ def mean_of(x: _Array, axes: tuple[int, ...]) -> Any:
 
 def var_of(x: _Array, axes: tuple[int, ...], divisor: float, mean: Any = None) -> Any:
     """Two-pass variance in the accumulation type that `x` already has; real for complex numbers."""
-    deviation = x - spread(mean_of(x, axes) if mean is None else mean, x.shape, axes)
-    if x.dtype.kind == "c":
-        squares = deviation.real * deviation.real + deviation.imag * deviation.imag
-    else:
-        squares = np.multiply(deviation, deviation, out=deviation)
-    return _divided(total(squares, axes), divisor)
+    if mean is None:
+        mean = mean_of(x, axes)
+    if x.dtype.kind != "c":
+        return _divided(deviations(x, axes, mean), divisor)
+    deviation = x - spread(mean, x.shape, axes)
+    return _divided(total(deviation.real * deviation.real + deviation.imag * deviation.imag, axes), divisor)
 
 
 def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
