@@ -33,7 +33,8 @@ except ImportError:  # another release
 
 
 _recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
-_PROMOTED = ("promote", "float")
+_Tensor = ms.Tensor
+_from_numpy = ms.Tensor.from_numpy
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 _FLOAT32 = np.dtype(np.float32)
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
@@ -52,28 +53,46 @@ class Adapter:
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Run one op with at least one MindSpore tensor among its operands; new tensors come out.
 
-        Raises Decline when MindSpore must do it, also where the kernel raises: the error is then MindSpore's own.
+        Raises Decline when MindSpore must do it. A kernel's own error passes: Python then repeats the call and MindSpore raises its own.
         """
         if _recording() or _dispatching():
             raise Decline("MindSpore records this call")
+        if not attrs:
+            fast = _plan_for(op, operands)
+            if fast is not None:
+                return fast.run(kernel_call, operands)
         given = dict(attrs)
         dialect = given.pop("dialect", "tensor")
-        try:
-            with fpstatus.recording():  # MindSpore reports no floating-point events
-                if dialect == "inplace":
-                    return _write_back(operands[0], _run(op, kernel_call, operands, given, "tensor"))
-                return _run(op, kernel_call, operands, given, dialect)
-        except Decline:
-            raise
-        except Exception as error:
-            raise Decline(f"left to MindSpore after {type(error).__name__}: {error}") from error
+        with fpstatus.recording():  # MindSpore reports no floating-point events
+            if dialect == "inplace":
+                return _write_back(operands[0], _run(op, kernel_call, operands, given, "tensor"))
+            return _run(op, kernel_call, operands, given, dialect)
 
 
-def _run(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    handler = handlers.HANDLERS.get(f"{op.name}:{dialect}") or handlers.HANDLERS.get(op.name)
-    if handler is not None:
-        return handler(kernel_call, operands, attrs, dialect)
-    return _by_rule(op, kernel_call, operands, attrs)
+class FastPlan:
+    """An op without attributes over known element types: what the rule came to, worked out once."""
+
+    __slots__ = ("compute", "result")
+
+    def __init__(self, compute: DType | None, result: DType | None) -> None:
+        self.compute = compute  # type of the operands, None: each keeps its own
+        self.result = result
+
+    def run(self, kernel_call: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """Run the kernel; as `Adapter.call` says."""
+        compute = self.compute
+        arrays: list[Any] = []
+        with fpstatus.recording():  # MindSpore reports no floating-point events
+            for value in operands:
+                if isinstance(value, _Tensor):
+                    array = memory.view(value)
+                    arrays.append(array if compute is None or array.dtype is compute else array.astype(compute))
+                else:
+                    arrays.append(handlers.scalar(value, compute))  # type: ignore[arg-type]  # numbers only meet with a type
+            result = kernel_call(*arrays)
+        if type(result) is np.ndarray and result.dtype is self.result and result.base is None:
+            return _from_numpy(result)
+        return handlers.wrap(result, self.result)
 
 
 def _write_back(target: Any, value: Any) -> Any:
@@ -82,6 +101,48 @@ def _write_back(target: Any, value: Any) -> Any:
         raise Decline("a result that does not fit its target is left to MindSpore")
     memory.view(target)[...] = memory.view(value)
     return target
+
+
+_plans: dict[tuple[Any, ...], FastPlan | None] = {}
+
+
+def _plan_for(op: OpInfo, operands: Sequence[Any]) -> FastPlan | None:
+    """The plan for operands of these types; None: the longer way, which also knows why it refuses."""
+    key: list[Any] = [op.name]
+    for value in operands:
+        if isinstance(value, _Tensor):
+            key.append(value.dtype)
+        elif type(value) in (bool, int, float):
+            key.append(type(value))
+        else:
+            return None
+    known = tuple(key)
+    try:
+        return _plans[known]
+    except KeyError:
+        plan = _plans[known] = _make_plan(op, operands)
+        return plan
+
+
+def _make_plan(op: OpInfo, operands: Sequence[Any]) -> FastPlan | None:
+    rule = promotion.rule_of(op)
+    if rule is None or op.result == "python" or op.name in handlers.HANDLERS or op.name in _BOTH_BRANCHES:
+        return None
+    try:
+        target = Operands(op, operands, {}).meet(rule, 0)
+    except Decline:
+        return None
+    if target == "bfloat16" and rule.operands != "any":
+        return None
+    compute = None if rule.operands == "any" or target is None else dtypes.BY_NAME[target].numpy
+    return FastPlan(compute, _result_type(rule, target))
+
+
+def _run(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    handler = handlers.HANDLERS.get(f"{op.name}:{dialect}") or handlers.HANDLERS.get(op.name)
+    if handler is not None:
+        return handler(kernel_call, operands, attrs, dialect)
+    return _by_rule(op, kernel_call, operands, attrs)
 
 
 def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -133,7 +194,7 @@ class Operands:
                 raise Decline("a tensor where the op takes a value")
 
     def _add(self, value: Any, first: bool) -> None:
-        if isinstance(value, ms.Tensor):
+        if isinstance(value, _Tensor):
             array = memory.view(value)
             self.values.append(array)
             self.names.append(memory.NAMES[value.dtype])

@@ -53,7 +53,12 @@ TABLE: tuple[Deviation, ...] = (
     ),
     Deviation("NaN in relu", "ops.relu, F.relu", "ops.relu(t([nan, -1, 2]))", "[nan, 0.0, 2.0]", "[0.0, 0.0, 2.0]", "NaN becomes 0"),
     Deviation(
-        "NaN in clamp", "ops / mint / Tensor: clamp, clip", "ops.clamp(t([nan, 5]), 0, 1)", "[nan, 1.0]", "[0.0, 1.0]", "NaN becomes a bound"
+        "NaN in clamp",
+        "ops / mint / Tensor: clamp, clip",
+        "ops.clamp(t([nan, 5]), 0, 1)",
+        "[nan, 1.0]",
+        "[0.0, 1.0]",
+        "NaN becomes a bound",
     ),
     Deviation(
         "NaN in max and min over axes",

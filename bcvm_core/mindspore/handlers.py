@@ -381,7 +381,8 @@ def _masked_fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any],
 
 
 def _fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    array, value = _tensor(operands[0]), attrs.get("value", operands[1] if len(operands) > 1 else None)
+    array = _tensor(operands[0])
+    value: Any = attrs.get("value", operands[1] if len(operands) > 1 else None)
     if type(value) not in (bool, int, float) or (type(value) is float and array.dtype.kind not in "fV"):
         raise Decline("left to MindSpore")
     kernel(array, value=scalar(value, array.dtype))

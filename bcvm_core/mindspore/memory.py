@@ -25,6 +25,7 @@ TO_NUMPY: dict[Any, DType] = {getattr(ms, row.name if row.name != "bool" else "b
 FROM_NUMPY: dict[DType, Any] = {numpy: mindspore for mindspore, numpy in TO_NUMPY.items()}
 NAMES: dict[Any, str] = {mindspore: dtypes.BY_NUMPY[numpy].name for mindspore, numpy in TO_NUMPY.items()}
 
+_HOST = frozenset(("CPU", "CPU:0"))
 _MAX_DIMS = 8  # of MindSpore's views
 
 
@@ -42,11 +43,10 @@ def view(tensor: Any) -> Array:
 
     Raises Decline for tensors that are not in the host's memory and for element types that BCVM does not know.
     """
-    dtype = tensor.dtype
-    numpy = TO_NUMPY.get(dtype)
+    numpy = TO_NUMPY.get(tensor.dtype)
     if numpy is None:
-        raise Decline(f"MindSpore tensors of type {dtype} are left to MindSpore")
-    if not tensor.device.startswith("CPU"):
+        raise Decline(f"MindSpore tensors of type {tensor.dtype} are left to MindSpore")
+    if tensor.device not in _HOST:
         raise Decline(f"a tensor on {tensor.device} is left to MindSpore")
     shape = tensor.shape
     pointer = tensor.data_ptr()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 MISSING = importlib.util.find_spec("mindspore") is None
 if MISSING and os.environ.get("CI", "").lower() not in ("1", "true"):
     collect_ignore_glob = ["test_[!m]*", "test_m[!i]*"]  # test_missing.py stays and says why

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import array, by_mindspore, by_site, numpy_type, tensor
+from door_support import array, by_mindspore, by_site, numpy_type, tensor
 
 from bcvm_core.mindspore.deviations import TABLE, Deviation, as_markdown
 
@@ -29,7 +29,10 @@ def test_row(row: Deviation) -> None:
         assert same(theirs, eval(row.mindspore, SCOPE)) and not same(theirs, expected), f"MindSpore gives {theirs} now: correct the table"
 
 
-@pytest.mark.parametrize("text", ["x.add_(3)", "x.sub_(y)", "x.mul_(y)", "x.div_(2)", "x.exp_()", "x.clamp_(0, 1)", "x.zero_()", "x.fill_(2.5)"])
+METHODS = ("x.add_(3)", "x.sub_(y)", "x.mul_(y)", "x.div_(2)", "x.exp_()", "x.clamp_(0, 1)", "x.zero_()", "x.fill_(2.5)")
+
+
+@pytest.mark.parametrize("text", METHODS)
 def test_in_place_methods_write(text: str) -> None:
     names = {"x": tensor([1.5, -2.0]), "y": tensor([2.0, 4.0])}
     x = names["x"]

@@ -9,7 +9,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 import pytest
-from support import array, by_site, numpy_type, tensor
+from door_support import array, by_site, numpy_type, tensor
 
 from bcvm_core import dtypes
 from bcvm_core.devices import base

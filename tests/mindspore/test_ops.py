@@ -8,7 +8,7 @@ from typing import Any
 import mindspore as ms
 import numpy as np
 import pytest
-from support import MODULES, array, by_site, numpy_type, tensor, type_name
+from door_support import MODULES, array, by_site, numpy_type, tensor, type_name
 
 pytestmark = pytest.mark.mindspore
 RNG = np.random.default_rng(7)

@@ -21,7 +21,8 @@ MODULES = {"ms": ms, "ops": ops, "mint": mint, "F": F, "np": np}
 
 def tensor(values: Any, dtype: Any = np.float32) -> Any:
     """A MindSpore tensor; lists and arrays alike."""
-    return ms.Tensor.from_numpy(np.array(values, dtype))
+    with np.errstate(all="ignore"):
+        return ms.Tensor.from_numpy(np.array(values, dtype))
 
 
 def array(value: Any) -> Any:
