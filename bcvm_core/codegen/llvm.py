@@ -253,7 +253,7 @@ chunk:
 load:
   %offset = mul i64 %i, {size}
   %from = getelementptr i8, ptr %in, i64 %offset
-  %loaded = load {vector}, ptr %from, align {size}
+  %loaded = load {vector}, ptr %from, align 1
   br label %body
 gather:
   %j = phi i64 [ 0, %chunk ], [ %j_next, %gather ]
@@ -262,7 +262,7 @@ gather:
   %index = add i64 %i, %j_used
   %g_offset = mul i64 %index, %is
   %g_from = getelementptr i8, ptr %in, i64 %g_offset
-  %item = load {element}, ptr %g_from, align {size}
+  %item = load {element}, ptr %g_from, align 1
   %g_to = getelementptr {element}, ptr %buffer, i64 %j
   store {element} %item, ptr %g_to, align {size}
   %j_next = add i64 %j, 1
@@ -292,7 +292,7 @@ computed:
 store:
   %s_offset = mul i64 %i, {size}
   %to = getelementptr i8, ptr %out, i64 %s_offset
-  store {vector} %y, ptr %to, align {size}
+  store {vector} %y, ptr %to, align 1
   br label %chunk_end
 stage:
   store {vector} %y, ptr %buffer, align 64
@@ -304,7 +304,7 @@ scatter:
   %k_to = getelementptr i8, ptr %out, i64 %k_offset
   %k_from = getelementptr {element}, ptr %buffer, i64 %k
   %k_item = load {element}, ptr %k_from, align {size}
-  store {element} %k_item, ptr %k_to, align {size}
+  store {element} %k_item, ptr %k_to, align 1
   %k_next = add i64 %k, 1
   %k_lane = icmp slt i64 %k_next, {lanes}
   %k_inside = icmp slt i64 %k_next, %left

@@ -8,10 +8,6 @@ meanwhile. Both give the same bits, so the change shows in nothing but speed.
 from __future__ import annotations
 
 import ctypes
-import functools
-import importlib.util
-import os
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -20,7 +16,12 @@ import numpy as np
 from .. import config, fpstatus
 from ..ops import activations, evaluate, numerics
 from ..ops.algorithms import ALGORITHMS
-from . import llvm, loader, store
+from . import llvm
+from . import tree_sums as _tree_sums  # noqa: F401  # its loops join the others
+from .loops import MAKERS, Loop, address, compiler_is_there, data_offset_holds, lanes
+from .loops import forget as forget
+from .loops import loop_for as _any_loop
+from .loops import wait as wait
 
 Kernel = Callable[..., Any]
 
@@ -31,18 +32,16 @@ _ndarray: Final = np.ndarray
 _empty: Final = np.empty
 
 
-class TemplateLoop:
-    """The loop of one algorithm over one element type, as machine code once `ready`, with NumPy until then.
+class TemplateLoop(Loop):
+    """The loop of one algorithm over one element type, with NumPy until it is ready.
 
     Called with two 1-D arrays of that type (any strides), it fills the second and returns the flag word.
     """
 
-    __slots__ = ("op", "dtype", "name", "ready", "failed", "strided", "objects", "_slow")
+    __slots__ = ("strided", "objects", "_slow")
 
     def __init__(self, op: str, dtype: str) -> None:
-        self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
-        self.ready = False
-        self.failed = ""
+        super().__init__(op, dtype)
         self.strided: Any = None
         self.objects: Any = None  # (n, id of input, id of output): dense arrays of the same layout
         self._slow = evaluate.numpy_loop(op)
@@ -50,34 +49,11 @@ class TemplateLoop:
     def __call__(self, x: Any, y: Any) -> int:
         if self.strided is None:
             return self._slow(x, y)
-        word: int = self.strided(x.size, _address(x), x.strides[0], _address(y), y.strides[0])
+        word: int = self.strided(x.size, address(x), x.strides[0], address(y), y.strides[0])
         if word & evaluate.LARGE_BIT:
             evaluate.patch_large(self.op, x, y)
             word &= ~evaluate.LARGE_BIT
         return word
-
-    def load(self) -> bool:
-        """Take the code from the store; False when it is not there or can't be used."""
-        body = store.read(self.name)
-        if body is None:
-            return False
-        try:
-            self._link(body)
-        except loader.LoadError as error:
-            self.failed = str(error)
-            return False
-        return True
-
-    def compile(self) -> None:
-        """Make, store and load the code. Errors are kept in `failed`: NumPy goes on."""
-        try:
-            from . import compiler
-
-            body = compiler.compile_ir(self._ir())
-            store.write(self.name, body)
-            self._link(body)
-        except (ImportError, RuntimeError, OSError, loader.LoadError) as error:
-            self.failed = f"{type(error).__name__}: {error}"
 
     def _ir(self) -> str:
         return llvm.module([(self.op, self.dtype)], lanes())
@@ -85,143 +61,31 @@ class TemplateLoop:
     def _symbols(self) -> list[str]:
         return [self.name, f"{self.name}_objects"]
 
-    def _link(self, body: bytes) -> None:
-        symbols = self._symbols()
-        if loader.SUPPORTED:
-            found = loader.load(body)
-        else:
-            from . import compiler
-
-            found = compiler.link(body, symbols, self.name)
-        if not set(symbols) <= found.keys():
-            raise loader.LoadError("the object lacks its functions")
-        self._take(found)
-        self.ready = True
-
     def _take(self, found: dict[str, int]) -> None:
         """Make functions of the addresses."""
         self.strided = _STRIDED(found[self.name])
-        self.objects = _OBJECTS(found[f"{self.name}_objects"]) if _data_offset_holds() else None
+        self.objects = _OBJECTS(found[f"{self.name}_objects"]) if data_offset_holds() else None
 
 
-def lanes() -> int:
-    """Doubles per step: two of the machine's registers."""
-    return 16 if store.cpu_level() == "x86-64-v4" else 8
-
-
-def _address(x: Any) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
-
-
-@functools.cache
-def _data_offset_holds() -> bool:
-    """Whether array objects keep their data pointer where the generated code looks for it."""
-    probe = np.arange(3.0)[1:]
-    try:
-        return ctypes.c_void_p.from_address(id(probe) + llvm.ARRAY_DATA).value == _address(probe)
-    except (ValueError, TypeError):
-        return False
-
-
-# -- making them ---------------------------------------------------------------------------------
-
-_loops: dict[tuple[str, str], TemplateLoop] = {}
-_MAKERS: dict[str, type[TemplateLoop]] = {}  # loops that are no algorithm's, by name
-_lock = threading.Lock()
-_waiting: list[TemplateLoop] = []
-_worker: threading.Thread | None = None
-_may_compile = True
+MAKERS.update(dict.fromkeys(ALGORITHMS, TemplateLoop))
 
 
 def loop_for(op: str, dtype: str) -> TemplateLoop:
-    """The loop of `op` ("exp") over `dtype` ("float32" or "float64"), on its way to machine code if it can be."""
-    loop = _loops.get((op, dtype))
-    if loop is None:
-        with _lock:
-            loop = _loops.get((op, dtype))
-            if loop is None:
-                loop = (_MAKERS.get(op) or TemplateLoop)(op, dtype)
-                if not loop.load() and not loop.failed and _compiler_is_there():
-                    _enqueue(loop)
-                _loops[op, dtype] = loop
+    """The loop of an algorithm ("exp") over "float32" or "float64", on its way to machine code if it can be."""
+    loop = _any_loop(op, dtype)
+    assert isinstance(loop, TemplateLoop)
     return loop
-
-
-def _compiler_is_there() -> bool:
-    return _may_compile and _llvmlite_is_installed()
-
-
-@functools.cache
-def _llvmlite_is_installed() -> bool:
-    return importlib.util.find_spec("llvmlite") is not None
-
-
-def _enqueue(loop: TemplateLoop) -> None:
-    """Compile in the background (the lock is held)."""
-    global _worker
-    _waiting.append(loop)
-    if _worker is None:
-        _worker = threading.Thread(target=_work, name="bcvm-templates")
-        try:
-            _worker.start()
-        except RuntimeError as error:  # the interpreter is shutting down, or there are no more threads
-            _worker = None
-            _waiting.clear()
-            loop.failed = str(error)
-
-
-def _work() -> None:
-    global _worker
-    while True:
-        with _lock:
-            if not _waiting:
-                _worker = None
-                return
-            loop = _waiting[0]
-        loop.compile()
-        with _lock:
-            _waiting.remove(loop)
-
-
-def _after_fork() -> None:
-    """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
-    global _lock, _worker, _may_compile
-    _may_compile = _may_compile and _worker is None
-    _lock, _worker = threading.Lock(), None
-    for loop in _waiting:
-        _loops.pop((loop.op, loop.dtype), None)
-    _waiting.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-def wait(timeout: float | None = None) -> bool:
-    """Wait until nothing is being compiled; False when the time is up first."""
-    worker = _worker
-    if worker is not None:
-        worker.join(timeout)
-    return _worker is None
 
 
 def build_all() -> dict[str, str]:
     """Compile and store every loop now; name -> "" or what failed."""
     out = {}
-    for op in (*ALGORITHMS, *_MAKERS):
+    for op in MAKERS:
         for dtype in llvm.ELEMENT:
-            loop = loop_for(op, dtype)
-            out[loop.name] = loop.failed
+            loop = _any_loop(op, dtype)
+            out[loop.name] = loop
     wait()
-    return {name: _loops[op, dtype].failed for name in out for op, _, dtype in [name.rpartition("_")]}
-
-
-def forget() -> None:
-    """Drop all loops (kernels handed out keep theirs): the next use looks into the store again."""
-    wait()
-    with _lock:
-        _loops.clear()
+    return {name: loop.failed for name, loop in out.items()}
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -309,7 +173,7 @@ def kernel_for(op_name: str, dtype: Any) -> Kernel | None:
     if algorithm not in ALGORITHMS:
         return None
     loop = loop_for(algorithm, _wide(dtype))
-    if loop.failed or not (loop.ready or _compiler_is_there()):
+    if loop.failed or not (loop.ready or compiler_is_there()):
         return None
     return composed[1](dtype) if composed is not None else _plain(op_name, dtype)
 
@@ -336,5 +200,3 @@ def _fast(op: str) -> Callable[[Any], Any]:
 
 
 numerics.FAST.update({op: _fast(op) for op in ALGORITHMS})
-
-from . import tree_sums  # noqa: E402, F401  # registers the compiled reduction tree

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import config
 from ..ops import numerics
-from . import templates, tree_ir
+from . import loops, tree_ir
 
 _Array = np.ndarray[Any, Any]
 _INT, _OBJECT = ctypes.c_int64, ctypes.c_void_p
@@ -26,15 +26,13 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _empty: Final = np.empty
 
 
-class TreeLoop(templates.TemplateLoop):
+class TreeLoop(loops.Loop):
     """The three loops over one element type; None until they are ready."""
 
     __slots__ = ("rows", "deviations", "columns")
 
     def __init__(self, op: str, dtype: str) -> None:
-        self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
-        self.ready, self.failed = False, ""
-        self.strided = self.objects = None
+        super().__init__(op, dtype)
         self.rows: Any = None
         self.deviations: Any = None
         self.columns: Any = None
@@ -46,13 +44,13 @@ class TreeLoop(templates.TemplateLoop):
         return [f"tree_{part}_{self.dtype}" for part in ("rows", "deviations", "columns")]
 
     def _take(self, found: dict[str, int]) -> None:
-        if templates._data_offset_holds():
+        if loops.data_offset_holds():
             rows, deviations, columns = self._symbols()
             self.deviations, self.columns = _DEVIATIONS(found[deviations]), _COLUMNS(found[columns])
             self.rows = _ROWS(found[rows])  # last: who sees it may use the others
 
 
-templates._MAKERS["tree"] = TreeLoop
+loops.MAKERS["tree"] = TreeLoop
 _taken: dict[np.dtype[Any], TreeLoop] = {}
 
 
@@ -62,7 +60,7 @@ def _loop(dtype: np.dtype[Any]) -> TreeLoop | None:
     if loop is None:
         if dtype not in (_F32, _F64) or not config.current.use_llvm:
             return None
-        found = templates.loop_for("tree", dtype.name)
+        found = loops.loop_for("tree", dtype.name)
         assert isinstance(found, TreeLoop)
         loop = _taken[dtype] = found
     return loop if loop.rows is not None and config.current.use_llvm else None
@@ -108,10 +106,6 @@ def deviations(x: _Array, axes: tuple[int, ...], mean: Any) -> Any:
     if loop.deviations(out.size, x.size // out.size, id(x), id(out), id(centres)):
         return None
     return out if out.ndim else out[()]
-
-
-def _after_forgetting() -> None:
-    _taken.clear()
 
 
 numerics.COMPILED_SUMS[:] = [total]

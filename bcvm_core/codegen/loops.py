@@ -1,0 +1,186 @@
+"""Loops of machine code: found in the store, or compiled by a thread and stored, then linked.
+
+A loop is asked for by name and element type. It comes at once, `ready` when its object was in the
+store; otherwise it turns ready while the caller goes on with the NumPy formulation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import threading
+from typing import Any
+
+import numpy as np
+
+from . import llvm, loader, store
+
+
+class Loop:
+    """Machine code of one op over one element type; subclasses say what it is made from and how it is called."""
+
+    __slots__ = ("op", "dtype", "name", "ready", "failed")
+
+    def __init__(self, op: str, dtype: str) -> None:
+        self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
+        self.ready = False
+        self.failed = ""  # why there will be no code
+
+    def load(self) -> bool:
+        """Take the code from the store; False when it is not there or can't be used."""
+        body = store.read(self.name)
+        if body is None:
+            return False
+        try:
+            self._link(body)
+        except loader.LoadError as error:
+            self.failed = str(error)
+            return False
+        return True
+
+    def compile(self) -> None:
+        """Make, store and load the code. Errors are kept in `failed`: NumPy goes on."""
+        try:
+            from . import compiler
+
+            body = compiler.compile_ir(self._ir())
+            store.write(self.name, body)
+            self._link(body)
+        except (ImportError, RuntimeError, OSError, loader.LoadError) as error:
+            self.failed = f"{type(error).__name__}: {error}"
+
+    def _ir(self) -> str:
+        """The module to compile."""
+        raise NotImplementedError
+
+    def _symbols(self) -> list[str]:
+        """The functions that are wanted of it."""
+        raise NotImplementedError
+
+    def _take(self, found: dict[str, int]) -> None:
+        """Make callables of their addresses."""
+        raise NotImplementedError
+
+    def _link(self, body: bytes) -> None:
+        symbols = self._symbols()
+        if loader.SUPPORTED:
+            found = loader.load(body)
+        else:
+            from . import compiler
+
+            found = compiler.link(body, symbols, self.name)
+        if not set(symbols) <= found.keys():
+            raise loader.LoadError("the object lacks its functions")
+        self._take(found)
+        self.ready = True
+
+
+def lanes() -> int:
+    """Doubles per step: two of the machine's registers."""
+    return 16 if store.cpu_level() == "x86-64-v4" else 8
+
+
+def address(x: Any) -> int:
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
+@functools.cache
+def data_offset_holds() -> bool:
+    """Whether array objects keep their data pointer where the generated code looks for it."""
+    probe = np.arange(3.0)[1:]
+    try:
+        return ctypes.c_void_p.from_address(id(probe) + llvm.ARRAY_DATA).value == address(probe)
+    except (ValueError, TypeError):
+        return False
+
+
+# -- making them ---------------------------------------------------------------------------------
+
+_loops: dict[tuple[str, str], Loop] = {}
+MAKERS: dict[str, type[Loop]] = {}  # the class of each op's loops
+_lock = threading.Lock()
+_waiting: list[Loop] = []
+_worker: threading.Thread | None = None
+_may_compile = True
+
+
+def loop_for(op: str, dtype: str) -> Loop:
+    """The loop of `op` ("exp") over `dtype` ("float32" or "float64"), on its way to machine code if it can be."""
+    loop = _loops.get((op, dtype))
+    if loop is None:
+        with _lock:
+            loop = _loops.get((op, dtype))
+            if loop is None:
+                loop = MAKERS[op](op, dtype)
+                if not loop.load() and not loop.failed and compiler_is_there():
+                    _enqueue(loop)
+                _loops[op, dtype] = loop
+    return loop
+
+
+def compiler_is_there() -> bool:
+    return _may_compile and _llvmlite_is_installed()
+
+
+@functools.cache
+def _llvmlite_is_installed() -> bool:
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+def _enqueue(loop: Loop) -> None:
+    """Compile in the background (the lock is held)."""
+    global _worker
+    _waiting.append(loop)
+    if _worker is None:
+        _worker = threading.Thread(target=_work, name="bcvm-templates")
+        try:
+            _worker.start()
+        except RuntimeError as error:  # the interpreter is shutting down, or there are no more threads
+            _worker = None
+            _waiting.clear()
+            loop.failed = str(error)
+
+
+def _work() -> None:
+    global _worker
+    while True:
+        with _lock:
+            if not _waiting:
+                _worker = None
+                return
+            loop = _waiting[0]
+        loop.compile()
+        with _lock:
+            _waiting.remove(loop)
+
+
+def _after_fork() -> None:
+    """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
+    global _lock, _worker, _may_compile
+    _may_compile = _may_compile and _worker is None
+    _lock, _worker = threading.Lock(), None
+    for loop in _waiting:
+        _loops.pop((loop.op, loop.dtype), None)
+    _waiting.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def wait(timeout: float | None = None) -> bool:
+    """Wait until nothing is being compiled; False when the time is up first."""
+    worker = _worker
+    if worker is not None:
+        worker.join(timeout)
+    return _worker is None
+
+
+def forget() -> None:
+    """Drop all loops (kernels handed out keep theirs): the next use looks into the store again."""
+    wait()
+    with _lock:
+        _loops.clear()
