@@ -22,7 +22,8 @@ from ..frontend.source import FunctionSource, copy_tree, find
 from ..isa.hints import ShapeHint, infer
 from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
-from .rewrite import FormerContext, RegionFormer, SiteKey
+from .former import FormerContext, Relower, SiteKey
+from .rewrite import RegionFormer
 from .signing import sign
 
 Lookup = Callable[[str], Any]
@@ -33,11 +34,11 @@ class _Collector:
     """A site factory that only notes which sites a rewrite would make."""
 
     dead: set[SiteKey] = field(default_factory=set)
-    regions: list[tuple[SiteKey, RegionCode]] = field(default_factory=list)
+    regions: list[tuple[SiteKey, RegionCode, Relower]] = field(default_factory=list)
     values: list[tuple[SiteKey, str | None]] = field(default_factory=list)
 
-    def region(self, key: SiteKey, code: RegionCode, relower: Any) -> str:
-        self.regions.append((key, code))
+    def region(self, key: SiteKey, code: RegionCode, relower: Relower) -> str:
+        self.regions.append((key, code, relower))
         return "\0site"
 
     def value(self, key: SiteKey, kind: str, op: str | None) -> str:
@@ -60,12 +61,26 @@ def _value(key: SiteKey, op: str | None, filename: str) -> FoundSite:
     return FoundSite("value", (span[0], span[1], span[2], span[3]), program)
 
 
-def _site(key: SiteKey, code: RegionCode) -> FoundSite:
+def _site(key: SiteKey, code: RegionCode, relower: Relower) -> FoundSite:
     form, *span = key
     targets = () if form == "tree" else ("return",) if code.value else code.outputs
-    function_calls = {"vm.functions": code.function_pcs}
-    program = replace(code.program, notes={**code.program.notes, **function_calls})
-    return FoundSite(form, (span[0], span[1], span[2], span[3]), program, targets)
+    return FoundSite(form, (span[0], span[1], span[2], span[3]), _annotated(code, relower), targets)
+
+
+def _annotated(code: RegionCode, relower: Relower) -> Program:
+    """A region's program with what the interpreter asks before it runs it; see `execution.Execution.site`."""
+
+    def for_personality(name: str) -> Program | None:
+        other = relower(name)
+        return None if other is None or other.inputs != code.inputs else _annotated(other, relower)
+
+    notes = {
+        "vm.functions": code.function_pcs,
+        "vm.members": code.member_pcs,
+        "vm.callables": dict(zip(code.callables, code.callable_values, strict=True)),
+        "vm.relower": for_personality,
+    }
+    return replace(code.program, notes={**code.program.notes, **notes})
 
 
 def site_finder(node: ast.AST, name: str, filename: str, lookup: Lookup, seeds: Mapping[str, Kind], *, cell: bool) -> SiteFinder:
@@ -79,7 +94,7 @@ def site_finder(node: ast.AST, name: str, filename: str, lookup: Lookup, seeds: 
             former.expression(copy_tree(what))
         else:
             former.block([copy_tree(s) for s in what])
-        regions = [_site(key, code) for key, code in collector.regions]
+        regions = [_site(*found) for found in collector.regions]
         return sorted([*regions, *(_value(key, op, filename) for key, op in collector.values)], key=lambda site: site.span)
 
     return find_sites
