@@ -1,0 +1,288 @@
+"""What each opcode does: one small handler per row of the opcode table."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from ..devices import fpstatus
+from ..errors import BcvmError, Decline, HintError, TrustError
+from ..isa import opcodes
+from ..isa.hints import ANY, ShapeHint
+from ..isa.signature import table as signatures
+from ..ops import registry
+from ..tiers.select import CallSite
+from . import hostcode, places
+from .attributes import UnsafeAttribute, read_attribute
+from .execution import Execution, Undo
+from .frame import Frame
+
+Handler = Callable[[Execution, Frame, tuple[Any, ...], "Undo | None"], "int | None"]  # gives the next pc when it jumps
+
+
+def _nop(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    return None
+
+
+def _load_tensor(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, name, hint = operands
+    value = frame.load(name)
+    if hint != ANY:
+        _check_hint(frame, name, hint, value)
+    frame.registers[dest] = value
+
+
+def _check_hint(frame: Frame, name: str, hint: ShapeHint, value: Any) -> None:
+    shape = getattr(value, "shape", () if isinstance(value, int | float | complex) else None)
+    if not isinstance(shape, tuple):
+        reason = f"it is a {type(value).__name__}, which has no shape"
+    else:
+        found = hint.match(shape, frame.bindings)
+        if found is None:
+            return
+        reason = found
+    what = f"{frame.program.name}: {name} does not fit {hint}: {reason}"
+    raise HintError(what, where=frame.where(), fix="pass a tensor that fits, or change the annotation")
+
+
+def _load_var(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, name = operands
+    frame.registers[dest] = frame.load(name)
+
+
+def _store_var(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    name, source = operands
+    frame.store(name, frame.read(source))
+
+
+def _load_const(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, index = operands
+    frame.registers[dest] = frame.program.consts[index]
+
+
+def _load_attr(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, source, name = operands
+    value = frame.read(source)
+    if run.trusted and frame.program.kind != "region":
+        frame.registers[dest] = getattr(value, name)  # here, and once, is where Python reads it
+        return
+    try:
+        frame.registers[dest] = read_attribute(value, name)
+    except UnsafeAttribute as error:
+        if run.trusted:
+            raise
+        what = f"reading {name!r} of a {type(value).__name__} may run code"
+        raise TrustError(what, where=frame.where(), fix="pass trusted=True if you trust the program's origin") from error
+
+
+def _move(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, source = operands
+    frame.registers[dest] = frame.read(source)
+
+
+_IN_PLACE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv,
+    "floor_divide": operator.ifloordiv, "remainder": operator.imod, "power": operator.ipow, "pow": operator.ipow,
+    "matmul": operator.imatmul, "bitwise_and": operator.iand, "bitwise_or": operator.ior, "bitwise_xor": operator.ixor,
+    "left_shift": operator.ilshift, "right_shift": operator.irshift,
+}  # fmt: skip
+
+
+def _call_op(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, op, _, args = operands
+    positional, named = frame.arguments(args)
+    frame.registers[dest] = _execute(run, frame, op, positional, named, undo)
+
+
+def _const_form(op: str, is_reversed: bool) -> Handler:
+    def handler(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+        dest, source, scalar = operands
+        value = frame.read(source)
+        pair = [scalar, value] if is_reversed else [value, scalar]
+        frame.registers[dest] = _execute(run, frame, op, pair, {}, undo)
+
+    return handler
+
+
+def _execute(run: Execution, frame: Frame, op: str, operands: list[Any], attrs: dict[str, Any], undo: Undo | None) -> Any:
+    """One op, by the site of its instruction, else by Python."""
+    if run.budget is not None:
+        run.budget.before_op(op, operands, attrs, frame.where())
+    form = _python_form(frame)
+    if form is not None and not form.applies(frame, operands):
+        return form.evaluate(frame, operands, attrs)
+    if frame.pc in frame.program.notes.get("vm.members", ()) and registry.personality_of(type(operands[0])) is None:
+        raise Decline(f"a method or attribute of {type(operands[0]).__name__}")
+    site = _site(frame, op)
+    if undo is not None and (site.op.writes or "out" in attrs):
+        undo.before_write(attrs.get("out", operands[0] if operands else None))
+    failure: Exception | None = None
+    try:
+        with fpstatus.recording() as seen:
+            result = site(*operands, **attrs)
+    except Exception as error:
+        if undo is not None or isinstance(error, BcvmError):
+            raise
+        failure = error
+    if failure is not None:  # out of the handler: what Python raises has the user's context, not ours
+        if run.stats is not None:
+            run.stats.count_host((op,))
+        return _by_python(frame, op, site, form, operands, attrs, failure)
+    if seen.kinds:
+        places.report(frame, _reported_name(site), seen)
+    if run.stats is not None:
+        run.stats.count_op((op,))
+    return result
+
+
+def _reported_name(site: CallSite) -> str:
+    """The name NumPy gives an op in its warnings."""
+    name = site.op.fp_name or site.op.name
+    if site.op.scalar is None or site.syntax is False or not site.signature:
+        return name
+    return f"scalar {name}" if all(c.layout == "scalar" for c in signatures.row(site.signature).operands) else name
+
+
+def _site(frame: Frame, op: str) -> CallSite:
+    """The site of the current instruction. Operators and functions differ on Python values: np.add(1, 2) is no 1 + 2."""
+    notes = frame.program.notes
+    sites: dict[int, CallSite] = notes.setdefault("vm.sites", {})
+    site = sites.get(frame.pc)
+    if site is None:
+        form = _python_form(frame)
+        is_function = frame.pc in notes.get("vm.functions", ()) or (form is not None and form.function)
+        site = sites[frame.pc] = CallSite(op, syntax=False if is_function else None)
+    return site
+
+
+class Form(Protocol):
+    """The user's own expression for one op; see `frontend.pythonform`."""
+
+    function: bool
+
+    def applies(self, frame: Any, operands: Sequence[Any]) -> bool:
+        """Does the op still stand for what the user wrote?"""
+
+    def evaluate(self, frame: Any, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The value Python gives for operands that are evaluated already."""
+
+
+def _python_form(frame: Frame) -> Form | None:
+    forms: Mapping[int, Form] = frame.program.notes.get("python", {})
+    return forms.get(frame.pc)
+
+
+def _by_python(
+    frame: Frame, op: str, site: CallSite, form: Form | None, operands: Sequence[Any], attrs: Mapping[str, Any], error: Exception
+) -> Any:
+    """The op as Python does it, which also raises what Python raises."""
+    if "out" in attrs and op in _IN_PLACE and len(operands) == 2:
+        return _IN_PLACE[op](*operands)
+    if form is not None:
+        return form.evaluate(frame, operands, attrs)
+    if not isinstance(error, Decline):
+        raise error
+    try:
+        return site.op.definition(*operands, **attrs)
+    except Decline as reason:
+        what = f"{op} is Python's business here ({reason}), and the program does not say how Python would do it"
+        raise BcvmError(what, where=frame.where(), fix="lower the function anew instead of loading its program") from None
+
+
+def _cond_jump(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> int | None:
+    condition, target = operands
+    return int(target) if frame.read(condition) else None
+
+
+def _jump(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> int | None:
+    return int(operands[0])
+
+
+def _get_iter(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, source = operands
+    frame.registers[dest] = iter(frame.read(source))
+
+
+def _loop_start(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> int | None:
+    item, iterator, leave = operands
+    if iterator is None:
+        return None
+    try:
+        value = next(frame.read(iterator))
+    except StopIteration:
+        return int(leave)
+    if item is not None:
+        frame.registers[item] = value
+    return None
+
+
+_loop_end = _jump
+
+
+def _return(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    frame.result = None if operands[0] is None else frame.read(operands[0])
+    frame.done = True
+
+
+def _build_tuple(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    frame.registers[operands[0]] = tuple(frame.arguments(operands[1])[0])
+
+
+def _build_list(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    frame.registers[operands[0]] = frame.arguments(operands[1])[0]
+
+
+def _build_dict(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    flat = frame.arguments(operands[1])[0]
+    frame.registers[operands[0]] = dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _unpack(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dests, source = operands
+    for dest, value in zip(dests, _unpacker(len(dests))(frame.read(source)), strict=True):
+        frame.registers[dest] = value
+
+
+@lru_cache(maxsize=64)
+def _unpacker(count: int) -> Callable[[Any], tuple[Any, ...]]:
+    """Python's own unpacking into `count` names, with its own error messages."""
+    if count == 0:
+        names, result = "[]", "()"
+    else:
+        result = names = ", ".join(f"a{i}" for i in range(count)) + ","
+    space: dict[str, Any] = {}
+    exec(f"def unpack(value):\n {names} = value\n return {result}", space)
+    return space["unpack"]  # type: ignore[no-any-return]
+
+
+_fuse_start = _fuse_end = _fuse_across_device = _nop  # marks: the reference runs op by op
+
+
+def _to_device(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, source, device = operands
+    value = frame.read(source)
+    if device.partition(":")[0] != "cpu":
+        raise BcvmError(f"device {device!r} is not available here", where=frame.where(), fix="run it on cpu:0")
+    frame.registers[dest] = value
+
+
+def _call_host(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    dest, block = operands
+    value = hostcode.run_block(frame, block, run)
+    if dest is not None:
+        frame.registers[dest] = value
+
+
+def _handlers() -> dict[str, Handler]:
+    table: dict[str, Handler] = {}
+    for row in opcodes.TABLE:
+        if row.const_op is not None:
+            table[row.name] = _const_form(row.const_op, row.reversed)
+        else:
+            table[row.name] = globals()[f"_{row.name.lower()}"]
+    return table
+
+
+HANDLERS: Final[Mapping[str, Handler]] = _handlers()
