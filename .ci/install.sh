@@ -16,5 +16,5 @@ if [ $status -ne 0 ] && grep -q "No matching distribution found for mindspore" "
     pip_install "$extras"
     exit $?
 fi
-cat "$log" >&2
+if [ $status -ne 0 ]; then cat "$log" >&2; fi
 exit $status

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import mmap
 import os
 import platform
 import sys
@@ -114,46 +113,30 @@ def _core() -> Iterator[Finding]:
 
 
 def _executable_memory() -> Finding:
-    """Whether this process may map memory as code (hardened kernels and some containers forbid it)."""
-    try:
-        memory = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    except (OSError, AttributeError, ValueError) as error:
-        cost = "generated kernels cannot run; NumPy forms of the same algorithms do, with the same bits, slower"
-        return Finding(
-            "core", "executable memory", MISSING, str(error), cost, "allow executable mappings for this process, or set BCVM_LLVM=0"
-        )
-    memory.close()
-    return Finding("core", "executable memory", OK, "allowed")
+    """Whether this process may run generated code (hardened kernels and some containers forbid it)."""
+    from .codegen import loader
+
+    obstacle = loader.obstacle()
+    if not obstacle:
+        return Finding("core", "executable memory", OK, "allowed")
+    cost = "generated kernels cannot run; NumPy forms of the same algorithms do, with the same bits, slower"
+    return Finding("core", "executable memory", MISSING, obstacle, cost, "allow executable mappings for this process, or set BCVM_LLVM=0")
 
 
 def _kernel_cache() -> Finding:
-    name = "kernel cache"
-    folder = cache_folder()
-    if folder.is_dir():
-        files = [entry for entry in folder.rglob("*") if entry.is_file()]
-        size = sum(entry.stat().st_size for entry in files)
-        state = OK if os.access(folder, os.W_OK) else MISSING
-        detail = f"{folder}: {len(files)} files, {size / 1024:.0f} KiB" + ("" if state == OK else ", not writable")
-    else:
-        parent = next((p for p in folder.parents if p.exists()), folder)
-        state = OK if os.access(parent, os.W_OK) else MISSING
-        detail = f"{folder}: empty, filled at first use" if state == OK else f"{folder}: cannot be made"
-    if state == OK:
-        return Finding("core", name, OK, detail)
+    from .codegen import store
+
+    folder = store.directory()
+    files = [entry for entry in folder.glob("*") if entry.is_file()]
+    size = sum(entry.stat().st_size for entry in files)
+    held = f"{len(files)} kernels, {size / 1024:.0f} KiB" if files else "empty, filled at first use"
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    if os.access(existing, os.W_OK):
+        return Finding("core", "kernel cache", OK, f"{folder}: {held}")
+    cost = "kernels are compiled anew in every process"
     return Finding(
-        "core", name, MISSING, detail, "kernels are compiled anew in every process", "set BCVM_CACHE_DIR to a folder you can write to"
+        "core", "kernel cache", MISSING, f"{folder}: {existing} is not writable", cost, "set BCVM_CACHE_DIR to a folder you can write to"
     )
-
-
-def cache_folder() -> Path:
-    """Where compiled template kernels are kept."""
-    from . import config
-
-    if config.current.cache_dir:
-        return Path(config.current.cache_dir)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("bcvm"))
 
 
 def _mindspore() -> Iterator[Finding]:

@@ -328,6 +328,21 @@ def test_doctor_finds_a_broken_pair(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "fix:   pip install 'numpy<2'" in capsys.readouterr().out
 
 
+def test_doctor_sees_forbidden_memory_and_a_cache_it_cannot_write(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bcvm_core import config, doctor
+    from bcvm_core.codegen import loader
+
+    monkeypatch.setattr(loader, "obstacle", lambda: "executable memory is barred (errno 13)")
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    with config.override(cache_dir=str(folder / "kernels")):
+        assert cli.main(["doctor"]) == 0
+    report = capsys.readouterr().out
+    assert "missing executable memory  executable memory is barred (errno 13)" in report
+    assert "fix:   set BCVM_CACHE_DIR to a folder you can write to" in report
+
+
 def test_kernel_install_writes_a_spec_that_starts_this_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("jupyter_client")
     import json

@@ -108,3 +108,14 @@ def _executable(image: bytes) -> int:
         raise LoadError(f"executable memory is barred (errno {ctypes.get_errno()})")
     _mappings.append(mapping)
     return address
+
+
+def obstacle() -> str:
+    """Why generated code can't run in this process, "" when it can. (Where this loader is not used LLVM's does its work: not asked.)"""
+    if not SUPPORTED:
+        return ""
+    try:
+        _executable(b"\xc3")
+    except LoadError as error:
+        return str(error)
+    return ""
