@@ -123,6 +123,10 @@ def _executable_memory() -> Finding:
     return Finding("core", "executable memory", MISSING, obstacle, cost, "allow executable mappings for this process, or set BCVM_LLVM=0")
 
 
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK)
+
+
 def _kernel_cache() -> Finding:
     from .codegen import store
 
@@ -131,7 +135,7 @@ def _kernel_cache() -> Finding:
     size = sum(entry.stat().st_size for entry in files)
     held = f"{len(files)} kernels, {size / 1024:.0f} KiB" if files else "empty, filled at first use"
     existing = next(place for place in (folder, *folder.parents) if place.exists())
-    if os.access(existing, os.W_OK):
+    if _writable(existing):
         return Finding("core", "kernel cache", OK, f"{folder}: {held}")
     cost = "kernels are compiled anew in every process"
     return Finding(

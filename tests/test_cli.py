@@ -335,7 +335,7 @@ def test_doctor_sees_forbidden_memory_and_a_cache_it_cannot_write(
     from bcvm_core.codegen import loader
 
     monkeypatch.setattr(loader, "obstacle", lambda: "executable memory is barred (errno 13)")
-    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    monkeypatch.setattr(doctor, "_writable", lambda _: False)
     with config.override(cache_dir=str(folder / "kernels")):
         assert cli.main(["doctor"]) == 0
     report = capsys.readouterr().out
