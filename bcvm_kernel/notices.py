@@ -23,7 +23,7 @@ SHOWN_S = 30.0
 def text_of(work_us: float) -> str:
     """The sentence shown."""
     return (
-        f"BCVM: {duration(work_us)} of this cell was work done for the first time (reading the source, choosing and loading kernels). "
+        f"BCVM: {duration(work_us)} of this cell was done for the first time (reading the source, choosing and loading kernels).\n"
         "Later cells and new shapes reuse it; %bcvm status has the figures. This notice disappears by itself."
     )
 

@@ -184,3 +184,40 @@ def test_the_kernel_says_what_it_is(kernel: Any) -> None:
     assert reply["language_info"]["name"] == "python"
     assert "BCVM" in reply["banner"]
     assert {"debugger", "kernel subshells"} <= set(reply["supported_features"])
+
+
+def test_a_stock_kernel_takes_the_extension(start: Any) -> None:
+    stock = start("python3")
+    assert stock.run("%load_ext bcvm_kernel\nimport numpy as np\nx = np.ones(3)").status == "ok"
+    assert stock.run("%%bcvm --strict --stats\ny = x * 2 + 1\ny").stdout.count("100.0% by CALL_OP") == 1
+    assert stock.run("x * 2 + 1").text == "array([3., 3., 3.])"
+    assert eval(stock.run("s = %bcvm stats -o\ns.call_op, s.call_host").text) == (2, 0)
+    assert stock.run("%bcvm nonsense").ename == "MagicError"
+
+
+def test_bcvm_disable_leaves_everything_to_python(start: Any) -> None:
+    client = start(BCVM_DISABLE="1")
+    client.run("import numpy as np\nimport bcvm_core as bcvm\nx = np.ones(3)\n@bcvm.jit\ndef f(v): return v * 2 + 1")
+    assert client.run("f(x) + x").text == "array([4., 4., 4.])"
+    status = client.run("%bcvm status").stdout
+    assert "is off" in status and "no op of the table has run" in status
+    client.run("%bcvm on")
+    client.run("f(x) + x")
+    assert "1 by CALL_OP" in client.run("%bcvm").stdout
+
+
+def test_autoreload_changes_a_function_that_cells_use(kernel: Any, tmp_path: Any) -> None:
+    module = tmp_path / "bcvm_reloaded.py"
+
+    def write(factor: int) -> None:
+        module.write_text(
+            f"import numpy as np\nimport bcvm_core as bcvm\n\n@bcvm.jit\ndef h(v):\n    t = v * {factor}\n    return t + {'1' * factor}\n"
+        )
+
+    write(2)
+    kernel.run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nsys.dont_write_bytecode = True\n%load_ext autoreload\n%autoreload 2")
+    kernel.run("import numpy as np, bcvm_reloaded\nfrom bcvm_reloaded import h\none = np.ones(1)")
+    assert kernel.run("h(one), bcvm_reloaded.h(one)").text == "(array([13.]), array([13.]))"
+    write(3)
+    assert kernel.run("h(one), bcvm_reloaded.h(one)").text == "(array([114.]), array([114.]))"
+    kernel.run("%autoreload 0")

@@ -242,6 +242,28 @@ def test_completion(line: str, expected: set[str]) -> None:
 # --- hooks --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "s = 0\nfor i in range(1000000):\n    s = s + i * 3 % 7",
+        "words = {w: len(w) for w in 'a b c'.split()}",
+        "n = 1\nwhile n < 100:\n    n = n * 2 if n % 3 else n + 1",
+    ],
+)
+def test_plain_python_compiles_to_what_it_was(shell: Any, code: str) -> None:
+    """Cells without tensor work pay nothing: the code that runs is the code without BCVM."""
+    import numpy
+
+    shell.user_ns.update(np=numpy, x=numpy.ones(3), s=0, n=1)
+    _run(shell, "%bcvm on")
+    cells = cells_of(shell)
+    for node in ast.parse(code).body:
+        module = cells.visit(ast.Module([node], []))
+        got = shell.compile(module, "<cell>", "exec")
+        want = compile(ast.Module([node], []), "<cell>", "exec", dont_inherit=True)
+        assert (got.co_code, got.co_consts, got.co_names) == (want.co_code, want.co_consts, want.co_names)
+
+
 def test_unloading_leaves_nothing(shell: Any) -> None:
     compiler = type(shell.compile)
     _run(shell, "%unload_ext bcvm_kernel")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,6 @@ def _run(*command: str, status: int = 0) -> str:
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout
-
-
-def _nbval(path: Path, kernel: str, status: int = 0) -> str:
-    options = ["-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings=", "--nbval", "--nbval-kernel-name", kernel]
-    return _run("pytest", *options, str(path), status=status)
 
 
 def _builder() -> Any:
@@ -65,34 +60,43 @@ def test_a_notebook_is_saved_executed_and_without_traces_of_a_machine(path: Path
     assert len(text) < 200_000
 
 
-@names
 @pytest.mark.notebook
-def test_nbval_finds_the_same_outputs(path: Path, kernel_installed: str) -> None:
-    assert " passed" in _nbval(path, kernel_installed)
-
-
-@names
-@pytest.mark.notebook
-def test_nbconvert_executes_and_exports(path: Path, kernel_installed: str, tmp_path: Path) -> None:
-    pytest.importorskip("nbconvert")
-    _run(
-        "nbconvert", "--to", "notebook", "--execute", f"--ExecutePreprocessor.kernel_name={kernel_installed}",
-        "--output-dir", str(tmp_path), "--output", "executed", str(path),
-    )  # fmt: skip
-    executed = json.loads((tmp_path / "executed.ipynb").read_text())
-    for cell in executed["cells"]:
-        errors = [o["ename"] for o in cell.get("outputs", ()) if o["output_type"] == "error"]
-        assert not errors or "raises-exception" in cell["metadata"].get("tags", ())
-    _run("nbconvert", "--to", "html", "--output-dir", str(tmp_path), "--output", "page", str(path))
-    assert "First cells" in (tmp_path / "page.html").read_text()
-
-
-@pytest.mark.notebook
-def test_a_changed_result_is_noticed(kernel_installed: str, tmp_path: Path) -> None:
-    """The comparison itself works: a notebook with another saved result fails."""
-    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "bcvm", "display_name": "", "language": "python"}})
+def test_nbval_finds_the_same_outputs_and_would_notice_others(kernel_installed: str, tmp_path: Path) -> None:
+    """One run for all notebooks, and for one whose saved result is wrong."""
+    wrong = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "bcvm", "display_name": "", "language": "python"}})
     output = nbformat.v4.new_output("execute_result", data={"text/plain": "41"}, execution_count=1)
-    notebook.cells = [nbformat.v4.new_code_cell("import numpy as np\nint((np.ones(3) * 14).sum())", outputs=[output], execution_count=1)]
-    path = tmp_path / "wrong.ipynb"
-    nbformat.write(notebook, path)
-    assert "42" in _nbval(path, kernel_installed, status=1)
+    wrong.cells = [nbformat.v4.new_code_cell("import numpy as np\nint((np.ones(3) * 14).sum())", outputs=[output], execution_count=1)]
+    nbformat.write(wrong, tmp_path / "wrong.ipynb")
+    options = ["-rf", "--color=no", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
+    printed = _run("pytest", *options, "--nbval", "--nbval-kernel-name", kernel_installed, *map(str, NOTEBOOKS), str(tmp_path), status=1)
+    failed = [line for line in printed.splitlines() if line.startswith("FAILED")]
+    assert len(failed) == 1 and "wrong.ipynb" in failed[0], printed
+    assert " passed" in printed
+
+
+@names
+@pytest.mark.notebook
+def test_nbconvert_executes_and_exports(path: Path, kernel_installed: str) -> None:
+    nbconvert = pytest.importorskip("nbconvert")
+    from nbconvert.preprocessors import ExecutePreprocessor
+
+    notebook = nbformat.read(path, as_version=4)
+    ExecutePreprocessor(timeout=120, kernel_name=kernel_installed).preprocess(notebook, {"metadata": {"path": str(FOLDER)}})
+    for cell in notebook.cells:
+        errors = [o.ename for o in cell.get("outputs", ()) if o.output_type == "error"]
+        assert not errors or "raises-exception" in cell.metadata.get("tags", ())
+    page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
+    assert "First cells" in page and "COND_JUMP" in page
+
+
+@pytest.mark.notebook
+def test_c76_a_kernel_that_dies_ends_the_run(kernel_installed: str) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(code) for code in ("1 + 1", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")]
+    client = nbclient.NotebookClient(notebook, timeout=None, kernel_name=kernel_installed)
+    started = time.monotonic()
+    with pytest.raises(nbclient.exceptions.DeadKernelError):
+        client.execute()
+    assert time.monotonic() - started < 30
+    assert notebook.cells[0].outputs[0].data["text/plain"] == "2"
