@@ -34,7 +34,7 @@ class Config:
 
     enabled: bool = True  # BCVM_DISABLE=1 turns everything off
     log_bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1
-    log_level: str = "WARNING"  # MS_LOG_LEVEL
+    log_level: str = "WARNING"  # MS_LOG_LEVEL: DEBUG prints a line for each kernel that is chosen
     use_llvm: bool = True  # BCVM_LLVM=0: no generated code, NumPy expressions of the same algorithms
     prune_after: int = 8  # BCVM_PRUNE_AFTER: misses without a hit before a probe is taken out
     cache_dir: str | None = None  # BCVM_CACHE_DIR: where compiled template kernels are kept

@@ -182,6 +182,14 @@ def commands(_: str) -> str:
     return "\n".join(out)
 
 
+@generator
+def magics(_: str) -> str:
+    """The help texts of the magics, as `-h` prints them."""
+    from bcvm_kernel.options import cell_parser, line_parser
+
+    return "\n\n".join(f"```text\n{parser.format_help().rstrip()}\n```" for parser in (line_parser(), cell_parser()))
+
+
 def _parsers(name: str, parser: argparse.ArgumentParser) -> Iterable[tuple[str, argparse.ArgumentParser]]:
     yield name, parser
     for action in parser._actions:
