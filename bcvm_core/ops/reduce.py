@@ -2,7 +2,8 @@
 
 Floating-point sums, products and what is made of them (mean, var, std, norm, logsumexp) follow the
 one tree of `trees.py`. Integer reductions, minima, maxima, counts, truth and scans are NumPy's own.
-An input for which NumPy issues a Python-level warning raises Decline, so that Python issues it.
+The mean of nothing warns as NumPy's does; other inputs for which NumPy's Python code warns raise
+Decline, so that Python warns.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import fpstatus
 from ..errors import Decline
 from . import trees
 from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, X, method, numpy, own, per_input
 from .numerics import canonical, deviations, open_up, quiet, spread, total
+from .outcome import accumulated, finish, reduction_types
 from .registry import OpInfo, Param, Spelling
 
 _Array = np.ndarray[Any, Any]
@@ -25,40 +28,13 @@ WHERE = Param("where", "tensor", UNSET)
 DDOF = Param("ddof", default=0)
 
 
-def _types(dtype: np.dtype[Any], wanted: Any) -> tuple[np.dtype[Any], np.dtype[Any]] | None:
-    """(accumulation type, result type) when the tree reduces numbers of `dtype` with `dtype=wanted`, else None."""
-    result = dtype if wanted is None else np.dtype(wanted)
-    accumulator = trees.accumulator(result)
-    if accumulator is None or (wanted is not None and dtype.kind in "OSU"):
-        return None
-    if dtype.kind == "c" and result.kind != "c":
-        raise Decline("NumPy warns that imaginary parts are dropped")
-    return accumulator, result
-
-
-def _cast(x: _Array, accumulator: np.dtype[Any], result: np.dtype[Any]) -> _Array:
-    """The elements as NumPy would see them (rounded to the result's type), in the accumulation type."""
-    if x.dtype is not result:
-        x = x.astype(result, copy=False)
-    return x if result is accumulator else x.astype(accumulator, copy=False)
-
-
-def finish(value: Any, x: _Array, axes: tuple[int, ...], result: np.dtype[Any], keepdims: Any) -> Any:
-    """A reduction's result as NumPy returns it: rounded once, kept dimensions in place, a scalar when 0-d."""
-    if value.dtype is not result:
-        value = value.astype(result)
-    if keepdims:
-        return value.reshape([1 if a in axes else d for a, d in enumerate(x.shape)])
-    return value if value.ndim else value[()]
-
-
 def _by_tree(tree: Callable[..., Any], own_way: Callable[..., Any], x: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
     array = trees.tensor(x)
-    types = _types(array.dtype, dtype)
+    types = reduction_types(array.dtype, dtype)
     if types is None or array.ndim == 0:
         return own_way(x, axis=axis, dtype=dtype, keepdims=keepdims)
     axes = trees.axes_of(axis, array)
-    return finish(tree(_cast(array, *types), axes), array, axes, types[1], keepdims)
+    return finish(tree(accumulated(array, *types), axes), array, axes, types[1], keepdims)
 
 
 def _sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
@@ -104,18 +80,28 @@ def var_of(x: _Array, axes: tuple[int, ...], divisor: float, mean: Any = None) -
 
 def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
     array = trees.tensor(x)
-    types = _types(array.dtype, _float_result(array, dtype))
+    types = reduction_types(array.dtype, _float_result(array, dtype))
     if types is None or array.ndim == 0:
         return np.mean(x, axis=axis, dtype=dtype, keepdims=keepdims)
     axes = trees.axes_of(axis, array)
     if trees.count(array, axes) == 0:
-        raise Decline("NumPy warns about the mean of an empty slice")
-    return finish(mean_of(_cast(array, *types), axes), array, axes, types[1], keepdims)
+        return _mean_of_nothing(array, axes, types[1], keepdims)
+    return finish(mean_of(accumulated(array, *types), axes), array, axes, types[1], keepdims)
+
+
+def _mean_of_nothing(array: Any, axes: Any, dtype: Any, keepdims: Any) -> Any:
+    """0 / 0 in every element there is, with NumPy's two warnings."""
+    shape = tuple(1 if i in axes else n for i, n in enumerate(array.shape))
+    result = finish(np.full(shape, np.nan, dtype), array, axes, dtype, keepdims)
+    fpstatus.warn("Mean of empty slice.")
+    if np.size(result):
+        fpstatus.note("invalid", "divide" if isinstance(result, np.ndarray) else "scalar divide")
+    return result
 
 
 def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
     array = trees.tensor(x)
-    types = _types(array.dtype, _float_result(array, dtype))
+    types = reduction_types(array.dtype, _float_result(array, dtype))
     axes = trees.axes_of(axis, array) if array.ndim else ()
     n = trees.count(array, axes)
     if n == 0 or n - ddof <= 0:
@@ -125,7 +111,7 @@ def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims
     if types[1].kind == "c" and array.dtype.kind != "c":
         raise Decline("a complex variance of real numbers")
     result = np.empty(0, types[1]).real.dtype
-    return finish(var_of(_cast(array, *types), axes, n - ddof), array, axes, result, keepdims)
+    return finish(var_of(accumulated(array, *types), axes, n - ddof), array, axes, result, keepdims)
 
 
 def _std(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
@@ -158,9 +144,9 @@ def _norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -
         if len(axes) == 1 and isinstance(ord, float) and abs(ord) == np.inf and (axis is not None or array.ndim == 1):
             return (np.max if ord > 0 else np.min)(np.absolute(array), axis=axes, keepdims=keepdims)
         raise Decline("a norm that NumPy computes in its own way")
-    types = _types(array.dtype, None)
+    types = reduction_types(array.dtype, None)
     assert types is not None
-    values = _cast(array, *types)
+    values = accumulated(array, *types)
     squares = values.real * values.real + values.imag * values.imag if values.dtype.kind == "c" else values * values
     return finish(np.sqrt(total(squares, axes)), array, axes, real, keepdims)
 

@@ -102,6 +102,25 @@ def test_dtype_attribute(name: str, given: str, dtype: str) -> None:
         check(ours, theirs, False, 20 * TOLERANCE.get(dtype, 1e-6))
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "std"])
+def test_results_lie_in_memory_as_numpys_do(name: str) -> None:
+    """Else a reshape of a result would be a view here and a copy there."""
+    rng = np.random.default_rng(11)
+    for _ in range(300):
+        ndim = int(rng.integers(2, 5))
+        x = rng.random(rng.integers(2, 4, ndim)).transpose(rng.permutation(ndim))
+        x = x[tuple(slice(None, None, int(rng.choice([1, 1, -1]))) for _ in range(ndim))]
+        if rng.random() < 0.2 and name in ("sum", "mean", "prod"):
+            x = np.broadcast_to(x[:1], (3, *x.shape[1:]))
+        axes = tuple(sorted(rng.permutation(ndim)[: rng.integers(1, ndim)].tolist()))
+        ours, theirs = call(name, x, axis=axes), getattr(np, name)(x, axis=axes)
+        if min(np.shape(theirs), default=1) > 1:
+            assert np.asarray(ours).strides == np.asarray(theirs).strides
+        assert (
+            call(name, x, axis=axes, keepdims=True).flags.c_contiguous == getattr(np, name)(x, axis=axes, keepdims=True).flags.c_contiguous
+        )
+
+
 def test_float64_truth() -> None:
     x = np.random.default_rng(3).standard_normal((40, 3000)).astype(np.float32)
     wide = x.astype(np.float64)
