@@ -11,7 +11,7 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore.common.api import _pynative_executor
+from mindspore.graph.api import _pynative_executor
 
 from .. import dtypes, fpstatus
 from ..devices import base
