@@ -33,14 +33,16 @@ _state = _State()
 class Recording:
     """What happened inside one `recording()`.
 
-    `kinds`: the events in order of first appearance, each once, without those the user ignores.
+    `kinds`: the events in order of first appearance, each once, without those the user ignores; an
+    event is one of `KINDS`, or the text of a warning that NumPy's own Python code issues.
     `modes`: the user's `numpy.geterr()` at entry; `call`: the user's error handler.
     """
 
-    __slots__ = ("kinds", "modes", "call", "_outer", "_saved")
+    __slots__ = ("kinds", "modes", "call", "_names", "_outer", "_saved")
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
+        self._names: dict[str, str] = {}
         self.modes: dict[str, str] = {}
         self.call: Any = None
         self._outer: Recording | None = None
@@ -63,10 +65,20 @@ class Recording:
     def _on_event(self, text: str, flag: int) -> None:
         self.add(_KIND_OF_TEXT[text])
 
-    def add(self, kind: str) -> None:
-        """Record `kind` unless the user ignores it."""
-        if kind not in self.kinds and self.modes[kind] != "ignore":
+    def add(self, kind: str, name: str | None = None) -> None:
+        """Record `kind` unless the user ignores it; `name`: which op NumPy would name."""
+        if kind not in self.kinds and self.mode(kind) != "ignore":
             self.kinds.append(kind)
+            if name is not None:
+                self._names[kind] = name
+
+    def mode(self, kind: str) -> str:
+        """What the user wants done about an event; warnings of Python code have the warning filters only."""
+        return self.modes.get(kind, "warn")
+
+    def text(self, kind: str, op: str) -> str:
+        """The warning for an event of `op`, in NumPy's words."""
+        return f"{TEXT[kind]} encountered in {self._names.get(kind, op)}" if kind in TEXT else kind
 
 
 def recording() -> Recording:
@@ -128,15 +140,24 @@ else:
         return _canonical(np.geterr())
 
 
-def note(kind: str, name: str = "a kernel", stacklevel: int = 2) -> None:
+def warn(text: str, stacklevel: int = 2) -> None:
+    """Issue a RuntimeWarning as NumPy's Python code does, at the user's line once it is known."""
+    top = _state.top
+    if top is not None:
+        top.add(text)
+    else:
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel + 1)
+
+
+def note(kind: str, name: str | None = None, stacklevel: int = 2) -> None:
     """Report that an op called `name` met `kind` ("divide", "overflow", "underflow" or "invalid")."""
     top = _state.top
     if top is not None:
-        top.add(kind)
+        top.add(kind, name)
         return
     mode = _user_modes()[kind]
     if mode != "ignore":
-        report(kind, name, mode, np.geterrcall(), stacklevel + 1)
+        report(kind, name or "a kernel", mode, np.geterrcall(), stacklevel + 1)
 
 
 def note_word(flags: int, name: str = "a kernel", stacklevel: int = 2) -> None:

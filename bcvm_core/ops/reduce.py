@@ -91,7 +91,7 @@ def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False)
 
 def _mean_of_nothing(array: Any, axes: Any, dtype: Any, keepdims: Any) -> Any:
     """0 / 0 in every element there is, with NumPy's two warnings."""
-    shape = tuple(1 if i in axes else n for i, n in enumerate(array.shape))
+    shape = tuple(n for i, n in enumerate(array.shape) if i not in axes)
     result = finish(np.full(shape, np.nan, dtype), array, axes, dtype, keepdims)
     fpstatus.warn("Mean of empty slice.")
     if np.size(result):

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import BcvmError
-from ..fpstatus import TEXT, Recording
+from ..fpstatus import Recording
 from ..fpstatus import report as report_event
 from .frame import Frame
 
@@ -16,13 +16,13 @@ from .frame import Frame
 def report(frame: Frame, name: str, seen: Recording) -> None:
     """Give the floating-point events of one op to the user as NumPy would have, at the user's line."""
     for kind in seen.kinds:
-        mode = seen.modes[kind]
+        mode = seen.mode(kind)
         if mode == "warn":
             loc = frame.location()
             registry = frame.globals.setdefault("__warningregistry__", {})
             line = loc.line if loc is not None else frame.program.first_line
             module = frame.globals.get("__name__")
-            text = f"{TEXT[kind]} encountered in {name}"
+            text = seen.text(kind, name)
             warnings.warn_explicit(text, RuntimeWarning, frame.program.filename, line, module=module, registry=registry)
         else:
             report_event(kind, name, mode, seen.call)

@@ -161,7 +161,7 @@ class RegionRunner:
         with fpstatus.recording() as record:
             result = finish()
         if record.kinds:
-            warn_events(self.region.owner, [(kind, "cast", self._line_of(self.code.write_at or 0)) for kind in record.kinds])
+            warn_events(self.region.owner, [(record.text(kind, "cast"), self._line_of(self.code.write_at or 0)) for kind in record.kinds])
         return result
 
     def own(self, receiver: Any) -> None:
@@ -181,16 +181,16 @@ class RegionRunner:
 
     def _report(self, inputs: list[Any]) -> bool:
         """Run op by op to see who caused which event, and warn as NumPy would. False: Python must do it."""
-        events: list[tuple[str, str, int]] = []
+        events: list[tuple[str, int]] = []
         pending: list[Any] = []
 
         def on_step(pc: int, call: Callable[[], Any]) -> Any:
             with fpstatus.recording() as record:
                 value = call()
-            if any(record.modes[k] != "warn" for k in record.kinds):
+            if any(record.mode(k) != "warn" for k in record.kinds):
                 pending.append(pc)
             op = registry.row(op_name(self.code.program.instructions[pc]))
-            events.extend((k, warning_name(self.sites[pc], op), self._line_of(pc)) for k in record.kinds)
+            events.extend((record.text(k, warning_name(self.sites[pc], op)), self._line_of(pc)) for k in record.kinds)
             return value
 
         self._generate(on_step)(*inputs)

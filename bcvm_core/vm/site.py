@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import Any
 
-from .. import config, fpstatus
+from .. import config
 from ..errors import Decline
 from ..isa.signature import table as signatures
 from ..ops import registry
@@ -57,9 +57,9 @@ def warning_name(site: CallSite, op: registry.OpInfo) -> str:
     return f"scalar {name}" if all(c.layout == "scalar" for c in operands) else name
 
 
-def warn_events(owner: SiteOwner, events: list[tuple[str, str, int]]) -> None:
-    """Issue (kind, op name, line) as NumPy's warnings, at the user's file and line."""
+def warn_events(owner: SiteOwner, events: list[tuple[str, int]]) -> None:
+    """Issue (text, line) as NumPy's warnings, at the user's file and line."""
     seen = owner.globals.setdefault("__warningregistry__", {})
     module = owner.globals.get("__name__") or "<unknown>"
-    for kind, name, line in events:
-        warnings.warn_explicit(f"{fpstatus.TEXT[kind]} encountered in {name}", RuntimeWarning, owner.filename, line, module, seen)
+    for text, line in events:
+        warnings.warn_explicit(text, RuntimeWarning, owner.filename, line, module, seen)

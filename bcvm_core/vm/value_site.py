@@ -161,9 +161,9 @@ class ValueSite:
 
     def _report(self, record: fpstatus.Recording, site: CallSite, op: registry.OpInfo) -> None:
         """Warn as NumPy would; raises Decline when the user asked for more than a warning."""
-        if any(record.modes[kind] != "warn" for kind in record.kinds):
+        if any(record.mode(kind) != "warn" for kind in record.kinds):
             raise Decline("numpy.errstate asks for more than a warning")
         try:
-            warn_events(self.owner, [(kind, warning_name(site, op), self.key[1]) for kind in record.kinds])
+            warn_events(self.owner, [(record.text(kind, warning_name(site, op)), self.key[1]) for kind in record.kinds])
         except RuntimeWarning as error:
             raise Decline("a warning filter makes this an error") from error

@@ -6,6 +6,7 @@ import copy
 import gc
 import inspect
 import pickle
+import re
 import traceback
 import warnings
 from collections.abc import Callable
@@ -38,6 +39,13 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return ("error", "".join(traceback.format_exception(error)), names, canonical(arguments))
 
 
+def without_markers(result: Any) -> Any:
+    """For unbound locals CPython 3.11 itself puts the ^ here or there, by what it has specialised."""
+    if result[0] == "error" and "UnboundLocalError" in result[1]:
+        return ("error", re.sub(r"\n *\^+\n", "\n", result[1]), *result[2:])
+    return result
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 def test_linked_is_plain_python(sample: Sample) -> None:
     linked = jit(sample.function)
@@ -45,7 +53,7 @@ def test_linked_is_plain_python(sample: Sample) -> None:
     for _ in range(3):
         for arguments in sample.arguments:
             plain = outcome(sample.drive(sample.function), arguments)
-            assert outcome(sample.drive(linked), arguments) == plain
+            assert without_markers(outcome(sample.drive(linked), arguments)) == without_markers(plain)
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.function is not constructs.class_in_function], ids=lambda s: s.name)
