@@ -42,6 +42,9 @@ class TensorAdapter(Protocol):
     def classify(self, value: Any) -> OperandClass:
         """The class of one foreign tensor."""
 
+    def array(self, value: Any) -> np.ndarray[Any, Any]:
+        """The memory of one foreign tensor as an array, not a copy. Raises Decline where there is none to show."""
+
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Unwrap (without copying), promote as the library does, run `kernel_call(*arrays, **attrs)`, wrap the result."""
 

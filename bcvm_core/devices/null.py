@@ -47,6 +47,9 @@ class _SpecAdapter:
     def classify(self, value: TensorSpec) -> OperandClass:
         return base.operand_class(value.dtype_name, value.layout or "contiguous", value.memory)
 
+    def array(self, value: TensorSpec) -> np.ndarray[Any, Any]:
+        raise Decline("a tensor specification has no data")
+
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         raise Decline("a tensor specification has no data to run on")
 

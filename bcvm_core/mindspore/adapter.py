@@ -50,6 +50,10 @@ class Adapter:
             raise Decline(f"MindSpore tensors of type {value.dtype} are left to MindSpore")
         return base.operand_class(name, "contiguous" if value.is_contiguous() else "strided")
 
+    def array(self, value: Any) -> memory.Array:
+        """The tensor's memory; as `memory.view`."""
+        return memory.view(value)
+
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Run one op with at least one MindSpore tensor among its operands; new tensors come out.
 

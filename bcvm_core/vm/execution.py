@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices import base
 from ..errors import BcvmError, Decline
 from ..isa.program import Program
 from ..ops import registry
@@ -142,8 +143,12 @@ class Undo:
         self.saved.clear()
 
     def before_write(self, target: Any) -> None:
-        if isinstance(target, np.ndarray):
-            self.saved.append((target, target.copy()))
+        if not isinstance(target, np.ndarray):
+            adapter = base.adapter_for(type(target))
+            if adapter is None:
+                return
+            target = adapter.array(target)
+        self.saved.append((target, target.copy()))
 
     def restore(self) -> None:
         for target, old in reversed(self.saved):
