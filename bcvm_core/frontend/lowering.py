@@ -282,6 +282,10 @@ class RegionLowerer:
             local_names=tuple(self.inputs),
             filename=self.filename,
             first_line=next((i.loc.line for i in body if i.loc is not None), 1),
+            notes={
+                "vm.functions": frozenset(pc + shift for pc in self.lowerer.function_pcs),
+                "vm.members": frozenset(pc + shift for pc in self.lowerer.member_pcs),
+            },
         )
         return RegionCode(
             program=program,

@@ -9,9 +9,12 @@ from .. import config, fpstatus
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
 from ..frontend.lowering import RegionCode, op_name
+from ..isa.hints import ANY, ShapeHint
+from ..isa.program import read_by
 from ..ops import registry
 from ..tiers.select import CallSite
 from .attributes import UnsafeAttribute
+from .forced import interpret_region
 from .plan import OnStep, PlanWriter, is_load
 from .site import NoTensorError, SiteOwner, idle, warn_events, warning_name
 
@@ -41,6 +44,8 @@ class Region:
     def __call__(self, *args: Any) -> Any:
         if self.dead or idle():
             return None
+        if config.current.force_tier == "interpreter":
+            return interpret_region(self, args[: len(self.code.inputs)])
         plan = self.plans.get(tuple(map(type, args)))
         if plan is None:
             plan = self._bind(args)
@@ -215,9 +220,15 @@ class RegionRunner:
         exec(compile(source, f"<bcvm plan {self.region.owner.name}:{self.region.key[1]}>", "exec"), writer.namespace)
         return writer.namespace["steps"]  # type: ignore[no-any-return]
 
+    def _hint(self, pc: int) -> ShapeHint | None:
+        """The hint of the first operand that is loaded with one, for the log."""
+        hints = {i.operands[0]: i.operands[2] for i in self.code.program.instructions if i.opcode == "LOAD_TENSOR"}
+        known = [hints[r] for r in read_by(self.code.program.instructions[pc]) if r in hints]
+        return next((hint for hint in known if hint != ANY), None)
+
     def site(self, pc: int, op: str) -> CallSite:
         """The call site of an instruction, made once."""
         if pc not in self.sites:
             syntax = False if pc in self.code.function_pcs else None
-            self.sites[pc] = CallSite(op, syntax=syntax)
+            self.sites[pc] = CallSite(op, syntax=syntax, shape_hint=self._hint(pc))
         return self.sites[pc]

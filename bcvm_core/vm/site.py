@@ -45,7 +45,8 @@ class SiteOwner:
 
 def idle() -> bool:
     """Must everything run as plain Python now? (switched off, or a debugger or coverage tool wants exact lines)"""
-    return not config.current.enabled or sys.gettrace() is not None
+    knobs = config.current
+    return not knobs.enabled or sys.gettrace() is not None or knobs.force_tier == "plain"
 
 
 def warning_name(site: CallSite, op: registry.OpInfo) -> str:

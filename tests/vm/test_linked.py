@@ -18,6 +18,7 @@ import pytest
 from bcvm_core.errors import HintError, LoweringError, StrictError
 from bcvm_core.frontend.annotations import Tensor
 from bcvm_core.jit import jit, linker_of, nojit
+from bcvm_core.testing import force_tier
 
 from . import constructs
 from .constructs import SAMPLES, Sample, X, Y, canonical, copied
@@ -306,3 +307,29 @@ def test_subclasses_are_left_to_numpy() -> None:
 
 def test_deep_copy_of_a_jitted_function() -> None:
     assert copy.deepcopy(pickled) is pickled
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
+def test_regions_by_the_interpreter(sample: Sample) -> None:
+    linked = jit(sample.function)
+    for arguments in sample.arguments:
+        plain = outcome(sample.drive(sample.function), arguments)
+        with force_tier("interpreter"):
+            assert without_markers(outcome(sample.drive(linked), arguments)) == without_markers(plain)
+
+
+def test_forced_to_plain_python() -> None:
+    linked = jit(constructs.straight)
+    with force_tier("plain"):
+        assert canonical(linked(X, Y)) == canonical(constructs.straight(X, Y))
+    assert linked.stats().call_op == 0
+
+
+def test_the_log_shows_signature_and_hint(caplog: pytest.LogCaptureFixture) -> None:
+    @jit
+    def f(x: Tensor["Batch", "*"]) -> Any:
+        return x * 2
+
+    with caplog.at_level("DEBUG", logger="bcvm"):
+        f(X)
+    assert re.search(r"\[BCVM\] Compile for sig=0x[0-9A-F]{4}, shape_hint=\[Batch,\*\]", caplog.text)
