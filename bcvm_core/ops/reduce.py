@@ -8,6 +8,8 @@ Decline, so that Python warns.
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 from .. import fpstatus
 from ..errors import Decline
 from . import trees
-from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, X, method, numpy, own, per_input
+from ._rows import AXIS, DTYPE, KEEPDIMS, NUMPY_2, UNSET, X, method, numpy, own, per_input
 from .numerics import canonical, deviations, open_up, quiet, spread, total
 from .outcome import accumulated, finish, reduction_types
 from .registry import OpInfo, Param, Spelling
@@ -89,11 +91,19 @@ def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False)
     return finish(mean_of(accumulated(array, *types), axes), array, axes, types[1], keepdims)
 
 
+@functools.cache
+def _empty_mean_text() -> str:
+    """The installed NumPy's wording, which has changed between releases."""
+    core: Any = importlib.import_module("numpy._core._methods" if NUMPY_2 else "numpy.core._methods")
+    texts = [c for c in core._mean.__code__.co_consts if isinstance(c, str) and c.startswith("Mean of")]
+    return texts[0] if texts else "Mean of empty slice."
+
+
 def _mean_of_nothing(array: Any, axes: Any, dtype: Any, keepdims: Any) -> Any:
     """0 / 0 in every element there is, with NumPy's two warnings."""
     shape = tuple(n for i, n in enumerate(array.shape) if i not in axes)
     result = finish(np.full(shape, np.nan, dtype), array, axes, dtype, keepdims)
-    fpstatus.warn("Mean of empty slice.")
+    fpstatus.warn(_empty_mean_text())
     if np.size(result):
         fpstatus.note("invalid", "divide" if isinstance(result, np.ndarray) else "scalar divide")
     return result
