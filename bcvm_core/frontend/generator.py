@@ -16,7 +16,7 @@ from ..isa.program import Program
 from . import fusemarks
 from .codebuilder import CodeBuilder, Emitted, Label
 from .hostblocks import FoundSite, SiteFinder, cut_statements, make_block, touched
-from .leaving import leaves, mode_of_body, own_statements
+from .leaving import leaves, mode_of_body, own_statements, sees_unbound_names
 from .naming import private_class
 from .regions import Classifier, Kind
 from .scopes import Scope
@@ -50,7 +50,7 @@ class Analysed:
 def generate(analysed: Analysed) -> Program:
     """The Program of an analysed function or cell."""
     kind = mode_of_body(analysed.node, analysed.scope, analysed.kind)
-    if kind != analysed.kind or (analysed.kind == "function" and analysed.scope.reads_frame):
+    if kind != analysed.kind or (analysed.kind == "function" and _needs_frame(analysed)):
         return _whole_body(analysed, kind)
     exposed: set[str] = set()
     native: set[str] | None = None
@@ -62,6 +62,12 @@ def generate(analysed: Analysed) -> Program:
         if settled:
             break
     return generator.program()
+
+
+def _needs_frame(analysed: Analysed) -> bool:
+    """Does the body look at its own frame, or at errors that only a real local variable raises?"""
+    node = analysed.node
+    return analysed.scope.reads_frame or (not isinstance(node, ast.Lambda) and sees_unbound_names(node.body, analysed.scope))
 
 
 def _whole_body(analysed: Analysed, kind: str) -> Program:

@@ -226,16 +226,23 @@ def _return(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo 
     frame.done = True
 
 
+def _items(run: Execution, frame: Frame, args: Any) -> list[Any]:
+    items = frame.arguments(args)[0]
+    if run.budget is not None:
+        run.budget.container(items, frame.where())
+    return items
+
+
 def _build_tuple(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
-    frame.registers[operands[0]] = tuple(frame.arguments(operands[1])[0])
+    frame.registers[operands[0]] = tuple(_items(run, frame, operands[1]))
 
 
 def _build_list(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
-    frame.registers[operands[0]] = frame.arguments(operands[1])[0]
+    frame.registers[operands[0]] = _items(run, frame, operands[1])
 
 
 def _build_dict(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
-    flat = frame.arguments(operands[1])[0]
+    flat = _items(run, frame, operands[1])
     frame.registers[operands[0]] = dict(zip(flat[::2], flat[1::2], strict=True))
 
 

@@ -140,13 +140,12 @@ def compile_block(program: Program, index: int, free: Iterable[str] = ()) -> Hos
     body, kinds = _rewritten(program, block)
     _place(block, body)
     whole = is_whole_body(program)
-    cell_level = program.kind == "cell" or (whole and not program.local_names and not program.params and program.first_line == 0)
     if whole:
         return HostCode(_function_code(program, body, free, whole=True), False, True, kinds)
     leaving = LeavingStatements()
     if block.kind == "stmt":
         body = [leaving.visit(s) for s in body]
-    if cell_level and block.kind == "stmt" and not leaving.leaves:
+    if program.kind == "cell" and block.kind == "stmt" and not leaving.leaves:
         code = compile_quietly(ast.Module(body, []), program.filename, "exec", _flags(program))
         return HostCode(code, True, False, kinds)
     own = OwnScope(program.params[0] if program.params else None, annotations=True)
@@ -186,8 +185,8 @@ def _function_code(program: Program, body: list[ast.stmt], free: Iterable[str], 
     """Compile `body` as a function within the scopes it needs: free variables around it, its class for private names."""
     frame_names = set() if program.kind == "cell" or whole else {*program.params, *program.local_names}
     outside = sorted(set(free) | frame_names)
-    if not whole:
-        body = _prelude(program, body, set(outside)) + body
+    if not whole or not (program.params or program.local_names):  # a whole body without locals is a cell's: its names are global
+        body = _prelude(body, set(outside)) + body
     owner = private_class(program.name)
     function = _function_node(program, body or [ast.Pass()], program.params if whole else ())
     inner: ast.stmt = function
@@ -223,7 +222,7 @@ def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
     return code.replace(co_consts=tuple(constants))
 
 
-def _prelude(program: Program, body: list[ast.stmt], outside: set[str]) -> list[ast.stmt]:
+def _prelude(body: list[ast.stmt], outside: set[str]) -> list[ast.stmt]:
     stored = StoredNames(body)
     stored.names.discard("_bcvm_result")
     lines: list[ast.stmt] = []

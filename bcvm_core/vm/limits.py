@@ -49,9 +49,19 @@ class Budget:
         limit = self.limits.max_bytes
         if limit is None:
             return
-        need = estimate(op, list(operands), dict(attrs))
+        operands = list(operands)
+        if op == "setitem" and isinstance(operands[0], list | dict) and isinstance(operands[-1], list | tuple | dict):
+            raise LimitError("a container may come to hold itself", where=where, fix="run the program without max_bytes")
+        self.container([*operands, *attrs.values()], where)
+        need = estimate(op, operands, dict(attrs))
         if need > limit:
             raise LimitError(f"{op} may need {_amount(need)} bytes, more than max_bytes={limit}", where=where, fix="raise max_bytes")
+
+    def container(self, items: Iterable[Any], where: Where) -> None:
+        """Refuse nested sequences that stand for too many elements: shared parts count as often as they are reached."""
+        limit = self.limits.max_bytes
+        if limit is not None and _reaches(items, limit // 8):
+            raise LimitError(f"a container reaches more than {limit // 8} elements", where=where, fix="raise max_bytes")
 
     def held(self, registers: Iterable[Any], where: Where) -> None:
         """Refuse to go on when the registers hold more than the limit."""
@@ -61,6 +71,21 @@ class Budget:
         total = sum(a.nbytes for a in {id(r): r for r in registers if isinstance(r, np.ndarray)}.values())
         if total > limit:
             raise LimitError(f"registers hold {total} bytes, more than max_bytes={limit}", where=where, fix="raise max_bytes")
+
+
+def _reaches(items: Iterable[Any], most: int) -> bool:
+    pending = list(items)
+    count = 0
+    while pending:
+        item = pending.pop()
+        count += 1
+        if isinstance(item, list | tuple):
+            pending += item
+        elif isinstance(item, dict):
+            pending += [*item.keys(), *item.values()]
+        if count + len(pending) > most:
+            return True
+    return False
 
 
 def _amount(need: float) -> str:
@@ -80,7 +105,7 @@ def estimate(op: str, operands: list[Any], attrs: dict[str, Any]) -> float:
     if row.shape_rule in _SAME_SIZE and op != "broadcast_to":
         return _WORD * max(elements, 1.0)
     # Creation, joining, repeating, products: every integer among the arguments may be a factor.
-    factor = math.prod(max(abs(float(i)), 1.0) for i in _integers(everything))
+    factor = math.prod(max(i, 1.0) for i in _integers(everything))
     largest = [max((s[a] for s in shapes if len(s) > a), default=1) for a in range(max((len(s) for s in shapes), default=0))]
     crossed = math.prod(float(math.prod(s)) or 1.0 for s in shapes) if row.shape_rule in ("matmul", "conv") else 1.0
     return _WORD * max(elements * factor, factor, math.prod(map(float, largest)), min(crossed, 1e300))
@@ -113,14 +138,18 @@ def _integers(values: Iterable[Any]) -> list[float]:
         if isinstance(value, bool) or value is None:
             continue
         if isinstance(value, int | float | np.integer | np.floating):
-            found.append(min(abs(float(value)) if not _huge(value) else 1e300, 1e300))
+            found.append(_size(value))
         elif isinstance(value, list | tuple):
             found += _integers(value)
     return found
 
 
-def _huge(value: Any) -> bool:
-    return isinstance(value, int) and value.bit_length() > 1000
+def _size(value: Any) -> float:
+    """The magnitude of a number as a float that never overflows."""
+    if isinstance(value, int):
+        return 1e300 if value.bit_length() > 990 else float(abs(value))
+    size = abs(float(value))
+    return size if size < 1e300 else 1e300
 
 
 def _python_growth(op: str, values: list[Any]) -> float:
@@ -129,11 +158,11 @@ def _python_growth(op: str, values: list[Any]) -> float:
     if len(ints) == len(values) == 2:
         left, right = ints
         if op in ("power", "pow"):
-            return left.bit_length() * min(float(abs(right)), 1e300) / 8 if right > 0 else 0.0
+            return left.bit_length() * _size(right) / 8 if right > 0 else 0.0
         if op == "left_shift":
-            return (left.bit_length() + min(float(abs(right)), 1e300)) / 8
+            return left.bit_length() / 8 + _size(right) / 8
         return (left.bit_length() + right.bit_length()) / 8
     sequences = [v for v in values if isinstance(v, str | bytes | list | tuple)]
     if sequences and ints and op == "multiply":
-        return 8.0 * len(sequences[0]) * min(float(abs(ints[0])) if not _huge(ints[0]) else 1e300, 1e300)
+        return 8.0 * len(sequences[0]) * _size(ints[0])
     return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -308,3 +309,11 @@ def test_cells_with_loops_that_leave_host_code():
     loop = "for i in range(5):\n    try:\n        x = x * i\n        if i == 2: break\n    finally:\n        log.append(i)\n"
     run_cell(loop + "else:\n    log.append('e')", space)
     assert space["log"] == [0, 1, 2]
+
+
+def test_cells_that_await():
+    space: dict[str, Any] = {"np": np, "x": X}
+    program = sound(program_of_cell("import asyncio\nawait asyncio.sleep(0)\ny = x * 2", space))
+    assert program.kind == "coroutine"
+    asyncio.run(interpreter.run(program, globals=space, trusted=True))
+    np.testing.assert_array_equal(space["y"], X * 2)

@@ -180,6 +180,14 @@ def test_memory_limit_is_checked_before_the_op(code):
         run(assemble(f".program f()\n{code}"), limits=Limits(max_steps=10_000, max_bytes=1_000_000))
 
 
+def test_containers_that_stand_for_too_much():
+    doubled = "LOAD_CONST r0, k0\nlabel L0:\nLOOP_START _, _, L1\nBUILD_TUPLE r0, r0, r0\nLOOP_END L0\nlabel L1:\nRETURN"
+    itself = "BUILD_LIST r0, k0\nCALL_OP r1, setitem, 0x0000, r0, k0, r0\nRETURN r0"
+    for code, match in ((doubled, "reaches more than"), (itself, "hold itself")):
+        with pytest.raises(LimitError, match=match):
+            run(assemble(f".program f()\n.const k0 = 0\n{code}"), limits=Limits(max_steps=10_000, max_bytes=1_000_000))
+
+
 def test_memory_held_by_registers():
     many = "".join(f"CALL_OP r{i}, zeros, 0x0000, k0\n" for i in range(5))
     with pytest.raises(LimitError, match="registers hold"):

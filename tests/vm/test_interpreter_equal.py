@@ -647,3 +647,39 @@ def test_globals_are_read_at_call_time(monkeypatch):
 @pytest.mark.parametrize("function", [lambda x: np.exp(x) * 2, lambda x: x * 2 + np.tanh(x)], ids=["exp", "tanh"])
 def test_lambdas(function):
     check(function, (A,), (B,), ("a",))
+
+
+def catches_its_own_name_errors(x, k):
+    try:
+        if k:
+            q = x * 2
+        return q + 1
+    except UnboundLocalError as e:
+        return str(e)
+    except Exception as e:
+        return type(e).__name__
+
+
+def try_with_names_in_order(x, log):
+    try:
+        a = x * 2
+        for i in range(2):
+            b = a + i
+            log.append(b)
+    except Exception as e:
+        log.append(str(e))
+    return log
+
+
+class Private:
+    def work(self, x):
+        __secret = x * 2
+        rest = [v + 1 for v in __secret]
+        return __secret + 1, rest
+
+
+def test_caught_name_errors_and_private_locals():
+    check(catches_its_own_name_errors, (A, 0), (A, 1), ("s", 1))
+    check(try_with_names_in_order, (A, []), ("s", []))
+    check(Private.work, (Private(), A))
+    assert [i.opcode for i in program_of(try_with_names_in_order).instructions] != ["CALL_HOST", "RETURN"]
