@@ -23,8 +23,11 @@ from ..isa.hints import ShapeHint, infer
 from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
 from .former import FormerContext, Relower, SiteKey
+from .linked import Linker
+from .linked import Linker
 from .rewrite import RegionFormer
 from .signing import sign
+from .twin import make_twin
 
 Lookup = Callable[[str], Any]
 
@@ -127,7 +130,7 @@ def analyse_function(
     """What `generate` needs. `arguments`: example values by parameter name. Raises LoweringError without source."""
     if not registry.rows():
         registry.load_families()
-    source = source or find(function)
+    source = source or source_of(function)
     lookup = lookup_of(function)
     seeds = {name: Kind.TENSOR if isinstance(value, TensorSpec) else kind_of_value(value) for name, value in (arguments or {}).items()}
     scope = Scope(source.node)
@@ -145,6 +148,14 @@ def analyse_function(
         free=frozenset(function.__code__.co_freevars),
         future=tuple(n for n in __future__.all_feature_names if getattr(__future__, n).compiler_flag & function.__code__.co_flags),
     )
+
+
+def source_of(function: types.FunctionType) -> FunctionSource:
+    """The source of a function; of a linked one, that of the code it was linked from. Raises LoweringError."""
+    linker = function.__dict__.get("__bcvm__")
+    if isinstance(linker, Linker) and function.__code__ in (linker.code, linker.original):
+        return linker.source
+    return find(function)
 
 
 def personality_of_arguments(values: Any) -> str:
@@ -176,7 +187,8 @@ def plain_function(function: Any) -> types.FunctionType:
     found = getattr(function, "__func__", function)
     if not isinstance(found, types.FunctionType):
         raise LoweringError(f"{type(function).__name__} objects have no Python code to lower", fix="pass a plain function")
-    return found
+    linker = getattr(found, "__bcvm__", None)
+    return make_twin(found, linker.original) if isinstance(linker, Linker) else found
 
 
 def parameter_names(function: types.FunctionType) -> tuple[str, ...]:
