@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .registry import Param, Spelling
+from .registry import OpInfo, Param, Spelling
 
 UNSET = np._NoValue  # type: ignore[attr-defined]  # NumPy's own mark for "not passed"
 
@@ -88,3 +88,21 @@ def own_method(name: str) -> Callable[..., Any]:
 
     definition.__name__ = definition.__qualname__ = name
     return definition
+
+
+def reduction(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
+    """A row of the reduction family; `cost`: FLOPs per element."""
+    cost = rest.pop("cost", 1.0)
+    fields: dict[str, Any] = {"shape_rule": "reduce", "fuse": "reduce", "policy": 4, "fp_name": "reduce", **rest}
+    return OpInfo(
+        name=name,
+        family="reduce",
+        params=(X, *params),
+        definition=definition,
+        doc=doc,
+        spellings=spellings,
+        flops=per_input(cost),
+        **fields,
+    )

@@ -18,8 +18,9 @@ import numpy as np
 from .. import fpstatus
 from ..errors import Decline
 from . import trees
-from ._rows import AXIS, DTYPE, KEEPDIMS, NUMPY_2, UNSET, X, method, numpy, own, per_input
-from .numerics import canonical, deviations, open_up, quiet, spread, total
+from ._rows import AXIS, DTYPE, KEEPDIMS, NUMPY_2, UNSET, method, numpy, reduction
+from .norms import ROWS as _NORMS
+from .numerics import deviations, spread, total
 from .outcome import accumulated, finish, reduction_types
 from .registry import OpInfo, Param, Spelling
 
@@ -129,38 +130,6 @@ def _std(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims
     return np.sqrt(variance)
 
 
-@quiet
-def _logsumexp(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
-    array, values = open_up(x)
-    axes = trees.axes_of(axis, array)
-    largest = values.max(axis=axes, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isfinite(largest), largest, largest.dtype.type(0))
-    sums = total(canonical("exp", values - shift), axes)
-    return finish(canonical("log", sums) + shift.reshape(sums.shape), array, axes, array.dtype, keepdims)
-
-
-def _norm(x: Any, *, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:  # noqa: A002
-    array = trees.tensor(x)
-    if array.dtype not in (trees.F16, trees.F32, trees.F64, trees.C64, trees.C128):
-        array = array.astype(float)
-    axes = trees.axes_of(axis, array) if array.ndim else ()
-    real = np.empty(0, array.dtype).real.dtype
-    flat = axis is None and (ord is None or (ord == 2 and array.ndim == 1) or (ord in ("f", "fro") and array.ndim == 2))
-    one = ord in (None, 2) and len(axes) == 1 and array.ndim > 0
-    two = ord in (None, "f", "fro") and len(axes) == 2
-    if array.ndim == 0 or not (flat or one or two):
-        if len(axes) == 1 and ord == 1 and (axis is not None or array.ndim == 1):
-            return _sum(np.absolute(array), axis=axes, keepdims=keepdims)
-        if len(axes) == 1 and isinstance(ord, float) and abs(ord) == np.inf and (axis is not None or array.ndim == 1):
-            return (np.max if ord > 0 else np.min)(np.absolute(array), axis=axes, keepdims=keepdims)
-        raise Decline("a norm that NumPy computes in its own way")
-    types = reduction_types(array.dtype, None)
-    assert types is not None
-    values = accumulated(array, *types)
-    squares = values.real * values.real + values.imag * values.imag if values.dtype.kind == "c" else values * values
-    return finish(np.sqrt(total(squares, axes)), array, axes, real, keepdims)
-
-
 def _passed(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
@@ -214,25 +183,8 @@ def _spell(name: str, parameters: str, *aliases: str) -> tuple[Spelling, ...]:
     return functions + method(name, parameters)
 
 
-def _row(
-    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
-) -> OpInfo:
-    cost = rest.pop("cost", 1.0)
-    fields: dict[str, Any] = {"shape_rule": "reduce", "fuse": "reduce", "policy": 4, "fp_name": "reduce", **rest}
-    return OpInfo(
-        name=name,
-        family="reduce",
-        params=(X, *params),
-        definition=definition,
-        doc=doc,
-        spellings=spellings,
-        flops=per_input(cost),
-        **fields,
-    )
-
-
 ROWS: tuple[OpInfo, ...] = (
-    _row(
+    reduction(
         "sum",
         _sum,
         "Sum over axes; floats by the fixed tree.",
@@ -242,7 +194,7 @@ ROWS: tuple[OpInfo, ...] = (
         gradient="broadcast(g)",
         exact=False,
     ),
-    _row(
+    reduction(
         "prod",
         _prod,
         "Product over axes; floats by the fixed tree.",
@@ -252,7 +204,7 @@ ROWS: tuple[OpInfo, ...] = (
         gradient="broadcast(g * out) / x",
         exact=False,
     ),
-    _row(
+    reduction(
         "nansum",
         _nansum,
         "Sum over axes with NaN counted as zero.",
@@ -262,7 +214,7 @@ ROWS: tuple[OpInfo, ...] = (
         gradient="where(isnan(x), 0, broadcast(g))",
         exact=False,
     ),
-    _row(
+    reduction(
         "mean",
         _mean,
         "Arithmetic mean: the tree's sum divided by the count.",
@@ -272,7 +224,7 @@ ROWS: tuple[OpInfo, ...] = (
         gradient="broadcast(g) / n",
         exact=False,
     ),
-    _row(
+    reduction(
         "var",
         _var,
         "Variance in two passes: mean, then the mean of squared deviations.",
@@ -283,7 +235,7 @@ ROWS: tuple[OpInfo, ...] = (
         exact=False,
         cost=4.0,
     ),
-    _row(
+    reduction(
         "std",
         _std,
         "Standard deviation: the square root of `var`.",
@@ -294,30 +246,7 @@ ROWS: tuple[OpInfo, ...] = (
         exact=False,
         cost=4.0,
     ),
-    _row(
-        "norm",
-        _norm,
-        "Vector and Frobenius norms of numpy.linalg; matrix norms that need singular values are left to NumPy.",
-        (Param("ord", default=None), AXIS, KEEPDIMS),
-        (numpy("linalg.norm", "x, ord=None, axis=None, keepdims=False"),),
-        dtype_rule="float",
-        gradient="broadcast(g / out) * x",
-        exact=False,
-        cost=2.0,
-    ),
-    _row(
-        "logsumexp",
-        _logsumexp,
-        "log(sum(exp(x))) over axes without overflow.",
-        (AXIS, KEEPDIMS),
-        (own("logsumexp", "x, axis=None, keepdims=False"),),
-        dtype_rule="float",
-        gradient="broadcast(g) * exp(x - broadcast(out))",
-        exact=False,
-        cost=22.0,
-        fp_name="logsumexp",
-    ),
-    _row(
+    reduction(
         "max",
         _max,
         "Largest element over axes; NaN wins.",
@@ -326,7 +255,7 @@ ROWS: tuple[OpInfo, ...] = (
         dtype_rule="same",
         gradient="broadcast(g) * (x == broadcast(out)) / count",
     ),
-    _row(
+    reduction(
         "min",
         _min,
         "Smallest element over axes; NaN wins.",
@@ -335,7 +264,7 @@ ROWS: tuple[OpInfo, ...] = (
         dtype_rule="same",
         gradient="broadcast(g) * (x == broadcast(out)) / count",
     ),
-    _row(
+    reduction(
         "ptp",
         _ptp,
         "Largest minus smallest element over axes.",
@@ -344,7 +273,7 @@ ROWS: tuple[OpInfo, ...] = (
         dtype_rule="same",
         cost=2.0,
     ),
-    _row(
+    reduction(
         "any",
         _any,
         "True where any element over axes is.",
@@ -352,7 +281,7 @@ ROWS: tuple[OpInfo, ...] = (
         _spell("any", "axis=None, out=None, keepdims=False, *, where=True"),
         dtype_rule="bool",
     ),
-    _row(
+    reduction(
         "all",
         _all,
         "True where all elements over axes are.",
@@ -360,7 +289,7 @@ ROWS: tuple[OpInfo, ...] = (
         _spell("all", "axis=None, out=None, keepdims=False, *, where=True"),
         dtype_rule="bool",
     ),
-    _row(
+    reduction(
         "argmax",
         _argmax,
         "Index of the first largest element, in logical order; NaN counts as largest.",
@@ -369,7 +298,7 @@ ROWS: tuple[OpInfo, ...] = (
         dtype_rule="index",
         fuse="none",
     ),
-    _row(
+    reduction(
         "argmin",
         _argmin,
         "Index of the first smallest element, in logical order; NaN counts as smallest.",
@@ -378,7 +307,7 @@ ROWS: tuple[OpInfo, ...] = (
         dtype_rule="index",
         fuse="none",
     ),
-    _row(
+    reduction(
         "count_nonzero",
         _count_nonzero,
         "How many elements are not zero; a Python int over all axes, as NumPy's.",
@@ -388,7 +317,7 @@ ROWS: tuple[OpInfo, ...] = (
         fuse="none",
         result="any",
     ),
-    _row(
+    reduction(
         "cumsum",
         _cumsum,
         "Running sums along an axis, or over the flattened tensor, in order.",
@@ -400,7 +329,7 @@ ROWS: tuple[OpInfo, ...] = (
         gradient="flip(cumsum(flip(g)))",
         fp_name="accumulate",
     ),
-    _row(
+    reduction(
         "cumprod",
         _cumprod,
         "Running products along an axis, or over the flattened tensor, in order.",
@@ -411,4 +340,5 @@ ROWS: tuple[OpInfo, ...] = (
         fuse="none",
         fp_name="accumulate",
     ),
+    *_NORMS,
 )
