@@ -29,7 +29,7 @@ def test_the_first_notebook_runs_and_is_shown_in_both_themes(open_notebook: Any,
     _assert_no_errors(lab)
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         lab.command("apputils:change-theme", theme=theme)
-        lab.page.wait_for_timeout(1500)
+        lab.page.wait_for_timeout(1000)
         word = theme.split()[1].lower()
         _scroll_to(lab, 0)
         lab.page.screenshot(path=pictures / f"01_first_cells_{word}_top.png")

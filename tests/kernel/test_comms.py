@@ -18,7 +18,7 @@ channel.comm_id
 """
 BUSY = """
 print('go', flush=True)
-end = time.monotonic() + 2.0
+end = time.monotonic() + 1.0
 while time.monotonic() < end:
     time.sleep(0.01)
 [n for n, at in seen if at < end]
