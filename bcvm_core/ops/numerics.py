@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from .. import fpstatus
 from . import registry, trees
+from ._rows import NUMPY_2
 
 _Array = np.ndarray[Any, Any]
 
@@ -31,8 +33,29 @@ def deviations(x: _Array, axes: tuple[int, ...], mean: Any) -> Any:
         result = compiled(x, axes, mean)
         if result is not None:
             return result
-    difference = x - spread(mean, x.shape, axes)
-    return trees.total(np.multiply(difference, difference, out=difference), axes)
+    difference = named(np.subtract, x, spread(mean, x.shape, axes))
+    squares = named(np.square, difference, out=difference) if _squares() else named(np.multiply, difference, difference, out=difference)
+    return trees.total(squares, axes)
+
+
+@functools.cache
+def _squares() -> bool:
+    """Whether the installed NumPy's variance calls `square`, and not `multiply` (the same bits, another name in warnings)."""
+    return "square" in numpy_methods()._var.__code__.co_names
+
+
+def numpy_methods() -> Any:
+    """NumPy's module of reductions written in Python."""
+    return importlib.import_module("numpy._core._methods" if NUMPY_2 else "numpy.core._methods")
+
+
+def named(ufunc: np.ufunc, *operands: Any, **attrs: Any) -> Any:
+    """Run one step of a composed op so that its events carry its own name, as those of NumPy's composed functions do."""
+    with fpstatus.recording() as seen:
+        result = ufunc(*operands, **attrs)
+    for kind in seen.kinds:
+        fpstatus.note(kind, ufunc.__name__, stacklevel=4)
+    return result
 
 
 def total(x: _Array, axes: tuple[int, ...]) -> Any:

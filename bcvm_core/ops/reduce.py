@@ -9,7 +9,6 @@ Decline, so that Python warns.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +17,9 @@ import numpy as np
 from .. import fpstatus
 from ..errors import Decline
 from . import trees
-from ._rows import AXIS, DTYPE, KEEPDIMS, NUMPY_2, UNSET, method, numpy, reduction
+from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, method, numpy, reduction
 from .norms import ROWS as _NORMS
-from .numerics import deviations, spread, total
+from .numerics import deviations, numpy_methods, spread, total
 from .outcome import accumulated, finish, reduction_types
 from .registry import OpInfo, Param, Spelling
 
@@ -95,8 +94,7 @@ def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False)
 @functools.cache
 def _empty_mean_text() -> str:
     """The installed NumPy's wording, which has changed between releases."""
-    core: Any = importlib.import_module("numpy._core._methods" if NUMPY_2 else "numpy.core._methods")
-    texts = [c for c in core._mean.__code__.co_consts if isinstance(c, str) and c.startswith("Mean of")]
+    texts = [c for c in numpy_methods()._mean.__code__.co_consts if isinstance(c, str) and c.startswith("Mean of")]
     return texts[0] if texts else "Mean of empty slice."
 
 

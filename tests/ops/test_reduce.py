@@ -178,6 +178,19 @@ def test_what_numpy_warns_about_is_left_to_python() -> None:
     assert call("mean", np.zeros((0, 3)), axis=1).shape == (0,)
 
 
+@pytest.mark.parametrize("x", [[np.inf, 1], [3e38, -3e38], [2e19, -2e19, 2e19, -2e19], [np.nan, 1], [1, 2], [[np.inf], [1]]])
+@pytest.mark.parametrize("name", ["var", "std", "mean", "sum"])
+def test_events_name_numpys_steps(name: str, x: Any) -> None:
+    x = np.array(x, np.float32)
+    with fpstatus.recording() as seen:
+        call(name, x)
+    with warnings.catch_warnings(record=True) as expected:
+        warnings.simplefilter("always")
+        getattr(np, name)(x)
+    texts = [str(w.message) for w in expected]
+    assert [seen.text(kind, "reduce") for kind in seen.kinds] == texts[: len(seen.kinds)] and bool(seen.kinds) == bool(texts)
+
+
 @pytest.mark.parametrize(
     ("x", "attrs"), [(np.zeros(0), {}), (np.zeros((0, 3), np.float32), {"axis": 0}), (np.zeros(0, int), {"keepdims": True})]
 )
