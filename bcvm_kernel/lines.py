@@ -23,11 +23,11 @@ class TypedLines(TransformerManager):
         lines = cell.splitlines(keepends=True)
         blank = next((i for i, line in enumerate(lines) if line.strip()), 0)
         first = lines[blank] if lines else ""
-        if first.startswith("%%"):
+        dropped = blank if leading_empty_lines in self.cleanup_transforms else 0  # the debugger takes that transform out
+        if first.startswith("%%") and first.split(maxsplit=1)[0] != "%%bcvm":  # which is a line in a cell like any other
             if first.split(maxsplit=1)[0] in _BODY_IS_PYTHON and lines[blank + 1 :]:
                 cell = "".join([first, "\n" * (blank + 1), *lines[blank + 1 :]])
             return super().transform_cell(cell)
-        dropped = blank if leading_empty_lines in self.cleanup_transforms else 0  # the debugger takes that transform out
         return "\n" * dropped + super().transform_cell(cell)
 
     def do_one_token_transform(self, lines: list[str]) -> tuple[bool, list[str]]:

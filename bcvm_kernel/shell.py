@@ -115,7 +115,8 @@ class Cells:
     """The hooks of one shell, and whether they are on.
 
     `on` is the notebook's switch; the options of a running cell take precedence, on the thread that
-    runs it (subshells have their own).
+    runs it (subshells have their own). Functions lowered before know one switch for the process,
+    `config.current.enabled`.
     """
 
     def __init__(self, shell: Any, door: CellDoor, *, on: bool) -> None:
@@ -123,6 +124,7 @@ class Cells:
         self.door = door
         self.on = on
         self.owner = "kernel"
+        self.enabled_before = config.current.enabled
         self.work = FirstTimeWork()
         self.after_cell: list[Callable[[CellOptions], None]] = []
         self._thread = threading.local()
@@ -140,6 +142,8 @@ class Cells:
     def switch(self, on: bool) -> None:
         """``%bcvm on`` / ``%bcvm off``: cells, and functions that were lowered before."""
         self.on = config.current.enabled = on
+        if self.options is not None:
+            self.options.undo = (on, self.options.undo[1])
 
     def begin(self, options: CellOptions) -> None:
         """Options of the running cell hold from here to its end."""
@@ -277,6 +281,7 @@ def detach(shell: Any) -> None:
         return
     delattr(shell, _ATTRIBUTE)
     cells.work.stop()
+    config.current.enabled = cells.enabled_before
     shell.events.unregister("pre_run_cell", cells.cell_starts)
     shell.events.unregister("post_run_cell", cells.cell_ends)
     plain = type(shell.compile).__bases__[0]

@@ -45,6 +45,8 @@ C67_MORE = [
     ("x = !echo \\\n  a \\\n  b\nx / 0", "TypeError", [4]),
     ("if True:\n    !echo \\\n       a > /dev/null\n    1 / 0", "ZeroDivisionError", [4]),
     ("\n%%time\n1 / 0", "ZeroDivisionError", [3]),
+    ("\n\n%%bcvm --off\n1 / 0", "ZeroDivisionError", [4]),
+    ("%%bcvm\n\ndef f(x):\n    return x / 0\nf(1)", "ZeroDivisionError", [5, 4]),
 ]
 
 

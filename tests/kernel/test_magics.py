@@ -278,6 +278,14 @@ def test_unloading_leaves_nothing(shell: Any) -> None:
     assert _run(shell, "%%bcvm\nx.sum()") == 15.0
 
 
+def test_switches_survive_the_options_of_a_cell_and_end_with_the_extension(shell: Any) -> None:
+    _run(shell, "%bcvm on")
+    _run(shell, "%%bcvm --strict\n%bcvm off")
+    assert (cells_of(shell).on, config.current.enabled) == (False, False)
+    _run(shell, "%unload_ext bcvm_kernel")
+    assert config.current.enabled is True
+
+
 def test_loading_twice_is_loading_once(shell: Any) -> None:
     _run(shell, "%reload_ext bcvm_kernel")
     _run(shell, "%load_ext bcvm_kernel")
