@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 # Set before anything of ours or of Jupyter's is imported: no test reads or writes the user's files.
 _HOME = Path(tempfile.mkdtemp(prefix="bcvm-tests-"))
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)  # registered first, so run last: IPython still writes its history at exit
 for _variable, _folder in {
     "BCVM_CACHE_DIR": "cache",
     "IPYTHONDIR": "ipython",
@@ -73,8 +75,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in missing.items():
             if reason and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=reason))
-
-
-def pytest_unconfigure() -> None:
-    """Take the tests' home away again."""
-    shutil.rmtree(_HOME, ignore_errors=True)
