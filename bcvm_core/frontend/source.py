@@ -1,8 +1,9 @@
 """From a function object to the syntax tree it was compiled from, found by code positions.
 
-The text may be stale (an edited file) or rewritten by another tool, so the found tree is
-recompiled and must give the very bytecode that the function carries; otherwise the function
-cannot be lowered and runs as plain Python.
+The text may be missing (`exec`), stale (an edited file, another cell under the same name) or
+rewritten by another tool, so the found tree is recompiled and must give the very bytecode that the
+function carries. Otherwise the tree is read back from the bytecode (see `recover`); where that
+fails, too, the function cannot be lowered and runs as plain Python.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import LoweringError
+from .recompile import FunctionNode, compile_like, same_code
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Scopes = tuple[ast.AST, ...]
 Tree = TypeVar("Tree", bound=ast.AST)
@@ -27,6 +28,7 @@ class FunctionSource:
     """A function's node, the scopes around it (outermost first), and the file's module-level imports.
 
     `imported` matters because CPython compiles calls on names imported at module level differently.
+    `text` is the file's text, empty where the node was read back from bytecode.
     """
 
     node: FunctionNode
@@ -148,9 +150,23 @@ def _tightest(candidates: Sequence[tuple[FunctionNode, Scopes]], code: types.Cod
 
 
 def find(function: types.FunctionType) -> FunctionSource:
-    """The source of `function`. Raises LoweringError when it cannot be found for certain."""
+    """The source of `function`, certain to compile to its code. Raises LoweringError when there is none."""
     if not isinstance(function, types.FunctionType):
         raise LoweringError(f"{type(function).__name__} objects have no Python code to lower", fix="decorate a plain function")
+    try:
+        found = _in_text(function)
+    except LoweringError as error:
+        from .recover import recover  # seldom needed
+
+        try:
+            return recover(function)
+        except LoweringError as unreadable:
+            raise unreadable from error
+    return found
+
+
+def _in_text(function: types.FunctionType) -> FunctionSource:
+    """The source as it stands in the file. Raises LoweringError when it is not there, or not what was compiled."""
     code = function.__code__
     index = _index_of(code.co_filename, function.__globals__)
     candidates = [c for c in index.functions.get(code.co_firstlineno, ()) if getattr(c[0], "name", "<lambda>") == code.co_name]
@@ -159,4 +175,7 @@ def find(function: types.FunctionType) -> FunctionSource:
     if len(candidates) != 1:
         raise LoweringError(f"the source of {function.__qualname__} was not found in {code.co_filename}")
     node, enclosing = candidates[0]
-    return FunctionSource(node, enclosing, index.imported, code.co_filename, index.text)
+    found = FunctionSource(node, enclosing, index.imported, code.co_filename, index.text)
+    if not same_code(compile_like(found.parse_again(), found, code), code):
+        raise LoweringError(f"the source of {function.__qualname__} is not what was compiled")
+    return found

@@ -17,8 +17,9 @@ from typing import Any
 from ..errors import LoweringError
 from ..events import Lowered, bus
 from ..frontend.lowering import RegionCode
+from ..frontend.recompile import FunctionNode
 from ..frontend.regions import MISSING
-from ..frontend.source import FunctionNode, FunctionSource
+from ..frontend.source import FunctionSource
 from ..isa.hints import ShapeHint
 from . import twin
 from .former import FormerContext, Relower, SiteKey
@@ -72,7 +73,7 @@ class SiteTable:
 
 
 class Linker(SiteOwner):
-    """Links one function. `function` is looked at for globals, closure and code only."""
+    """Links one function. `function` is looked at for globals, closure and code only; `source` is what `find` gave for it."""
 
     def __init__(self, function: types.FunctionType, source: FunctionSource, *, strict: bool = False) -> None:
         super().__init__()
@@ -90,9 +91,6 @@ class Linker(SiteOwner):
         self.unsafe: set[str] = set()
         self.relinks = 0
         self.functions: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
-        plain = twin.compile_like(source.parse_again(), source, self.original)
-        if not twin.same_code(plain, self.original):
-            raise LoweringError(f"the source of {self.name} is not what was compiled", fix="reload the module, or run the cell again")
         self._code = weakref.ref(self.original)
 
     @property

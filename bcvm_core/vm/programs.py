@@ -24,7 +24,6 @@ from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
 from .former import FormerContext, Relower, SiteKey
 from .linked import Linker
-from .linked import Linker
 from .rewrite import RegionFormer
 from .signing import sign
 from .twin import make_twin
