@@ -46,7 +46,14 @@ def _add(notebook: nbformat.NotebookNode, kind: str, text: str, tags: list[str] 
 
 def execute(notebook: nbformat.NotebookNode) -> None:
     """Run every cell on the kernel `bcvm`. Raises CellExecutionError at the first error that isn't meant."""
-    client = NotebookClient(notebook, timeout=120, kernel_name="bcvm", record_timing=False, resources={"metadata": {"path": str(FOLDER)}})
+    client = NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="bcvm",
+        record_timing=False,
+        coalesce_streams=True,  # how a stream was cut into messages is chance
+        resources={"metadata": {"path": str(FOLDER)}},
+    )
     client.execute()
     notebook.metadata = nbformat.from_dict({"kernelspec": dict(KERNEL), "language_info": {"name": "python"}})
     for cell in notebook.cells:
