@@ -124,7 +124,7 @@ class CellSession:
             return known[0]
         table = SiteTable(_CellOwner(self, filename))
         seeds: dict[str, Kind] = {n: k for n, k in zip(names, kinds, strict=True) if n in namespace}
-        context = FormerContext("<cell>", filename, self._lookup, table, seeds=seeds, namespace_scope=True)
+        context = FormerContext("<cell>", filename, self._lookup, table, seeds=seeds, namespace_scope=True, switches=table)
         former = RegionFormer(node, context, bound=(*namespace, *dir(builtins)))
         node.body = former.block(list(node.body))
         _mark_functions(node)

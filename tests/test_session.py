@@ -125,3 +125,40 @@ def test_cell_statistics_count_the_latest_cell() -> None:
     _, session, _ = run_cells(["import numpy as np\nx = np.ones(3)", "y = x * 2 + 1"], linked=True)
     assert session is not None
     assert {row.op: row.call_op for row in session.cell_stats().rows()} == {"multiply": 1, "add": 1}
+
+
+def run_statement(session: CellSession, namespace: dict[str, Any], source: str) -> None:
+    exec(compiled(session, source), namespace)
+
+
+@pytest.mark.parametrize("leave", ["", "    if v > 20: break\n", "    if v % 2: continue\n"])
+def test_watched_loops_mean_what_loops_mean(leave: str) -> None:
+    source = f"log = []\nfor v in items():\n    log.append(v)\n{leave}    total = total + v * 2\nelse:\n    log.append('else')\n"
+    results = []
+    for linked in (False, True):
+        for values in ([], [1, 2], list(range(30)), [np.arange(3) + k for k in range(20)] if not leave else []):
+            namespace: dict[str, Any] = {"total": 0, "items": lambda values=values: (v for v in values)}
+            if linked:
+                session = CellSession(lambda namespace=namespace: namespace)
+                run_statement(session, namespace, source)
+            else:
+                exec(source, namespace)
+            results.append((repr(namespace["total"]), repr(namespace["log"])))
+    assert results[: len(results) // 2] == results[len(results) // 2 :]
+
+
+def test_watched_loops_count_tensor_work() -> None:
+    namespace: dict[str, Any] = {"total": 0, "items": lambda: (np.arange(3.0) for _ in range(20))}
+    session = CellSession(lambda: namespace)
+    run_statement(session, namespace, "for v in items():\n    total = total + v * 2\n")
+    assert session.stats().call_op == 40
+
+
+def test_errors_in_watched_loops_show_the_users_frames() -> None:
+    import traceback
+
+    session = CellSession(dict)
+    with pytest.raises(TypeError) as caught:
+        exec(compiled(session, "n = 5\nt = 0\nfor v in (lambda: n)():\n    t += v\n"), {})
+    assert "not iterable" in str(caught.value)
+    assert [f.name for f in traceback.extract_tb(caught.value.__traceback__)][1:] == ["<module>"]

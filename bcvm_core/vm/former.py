@@ -14,6 +14,7 @@ from ..frontend.scopes import Scope, parameters
 from ..frontend.source import copy_tree
 from ..isa.hints import ShapeHint
 
+UNREADABLE = "\x00bcvm:unreadable"  # placeholder of the exceptions that reading a region's names may raise
 SiteKey = tuple[str, int, int, int, int]
 Relower = Callable[[str], RegionCode | None]
 Node = TypeVar("Node", bound=ast.AST)
@@ -29,6 +30,14 @@ class SiteFactory(Protocol):
     def value(self, key: SiteKey, kind: str, op: str | None) -> str: ...
 
 
+class LoopSwitches(Protocol):
+    """Makes the switch of a loop; returns the placeholders of its `peel`, `live` and `rest`, and of the builtin `iter`."""
+
+    def sites_before(self) -> int: ...
+
+    def switch(self, sites_before: int) -> tuple[str, str, str, str] | None: ...
+
+
 @dataclass(slots=True)
 class FormerContext:
     """What one function or cell statement is formed with."""
@@ -41,6 +50,7 @@ class FormerContext:
     seeds: dict[str, Kind] = field(default_factory=dict)
     unsafe_attributes: frozenset[str] = frozenset()
     namespace_scope: bool = False
+    switches: LoopSwitches | None = None  # cells only: how loops over unknown values are watched
 
 
 def site_key(form: str, first: ast.AST, last: ast.AST | None = None) -> SiteKey:
@@ -62,6 +72,7 @@ class Former(ABC):
         arguments = getattr(node, "args", None)
         self.bound = set(bound) | (set(parameters(arguments)) if isinstance(arguments, ast.arguments) else set())
         self.observable = self.scope.inner | self.scope.declared
+        self.deleted = set(_deleted_names(node))
 
     def _classifier(self, personality: str) -> Classifier:
         return Classifier(
@@ -90,7 +101,11 @@ class Former(ABC):
         """Could reading a name raise? A region reads all its names first, so the error might come too early."""
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and (isinstance(node.ctx, ast.Load) or isinstance(statement, ast.AugAssign)):
-                if node.id in defined or node.id in self.bound or node.id in self.classifier.outer_kinds:
+                if node.id in defined:
+                    continue
+                if node.id in self.deleted:
+                    return True  # a loop may come back to before the `del`
+                if node.id in self.bound or node.id in self.classifier.outer_kinds:
                     continue  # `classifier.outer_kinds` also holds the targets of the comprehensions around
                 if self.classifier.is_local(node.id) or self.context.lookup(node.id) is MISSING:
                     return True
@@ -119,6 +134,15 @@ class Former(ABC):
 def at(node: Node, place: ast.AST) -> Node:
     """`node`, placed where `place` stands."""
     return ast.copy_location(node, place)
+
+
+def _deleted_names(root: ast.AST) -> Iterable[str]:
+    """Names that a scope or one inside it unbinds."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
+            yield node.id
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            yield node.name
 
 
 def stored_names(target: ast.AST) -> list[str]:

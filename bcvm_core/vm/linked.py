@@ -22,14 +22,16 @@ from ..frontend.regions import MISSING
 from ..frontend.source import FunctionSource
 from ..isa.hints import ShapeHint
 from . import twin
-from .former import FormerContext, Relower, SiteKey
+from .former import UNREADABLE, FormerContext, Relower, SiteKey
 from .region import Region
 from .rewrite import RegionFormer
 from .site import SiteOwner
+from .switch import LoopSwitch
 from .value_site import ValueSite
 
 Site = Region | ValueSite
 _MAX_RELINKS = 16
+_ALWAYS = {"\x00bcvm:slice": slice, UNREADABLE: (NameError, AttributeError, RecursionError)}
 
 
 class SiteTable:
@@ -38,12 +40,12 @@ class SiteTable:
     def __init__(self, owner: SiteOwner) -> None:
         self.owner = owner
         self.sites: dict[SiteKey, Site] = {}
-        self.placeholders: dict[str, Any] = {"\x00bcvm:slice": slice}
+        self.placeholders: dict[str, Any] = dict(_ALWAYS)
         self.dead: set[SiteKey] = set()
 
     def start(self) -> None:
         """Begin a new link: no placeholder stands in the code yet."""
-        self.placeholders = {"\x00bcvm:slice": slice}
+        self.placeholders = dict(_ALWAYS)
 
     def _place(self, key: SiteKey, site: Site) -> str:
         name = f"\x00bcvm:{len(self.placeholders)}"
@@ -64,6 +66,21 @@ class SiteTable:
         if isinstance(known, ValueSite) and (known.kind, known.op) == (kind, op):
             return self._place(key, known)
         return self._place(key, ValueSite(key, kind, op, self.owner))
+
+    def sites_before(self) -> int:
+        """How many placeholders there are; what `switch` needs to tell a loop's own sites."""
+        return len(self.placeholders)
+
+    def switch(self, sites_before: int) -> tuple[str, str, str, str] | None:
+        """The placeholders by which a loop is watched; None when it holds no site."""
+        found = list(self.placeholders.values())[sites_before:]
+        switch = LoopSwitch()
+        switch.sites = [s for s in found if isinstance(s, Region | ValueSite)]
+        if not switch.sites:
+            return None
+        names = tuple(f"\x00bcvm:loop{len(self.placeholders)}:{part}" for part in ("peel", "live", "rest", "iter"))
+        self.placeholders.update(zip(names, (switch.peel, switch.live, switch.rest, iter), strict=True))
+        return names[0], names[1], names[2], names[3]
 
     @property
     def live(self) -> list[Site]:

@@ -16,9 +16,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from ..frontend.regions import load_of
+from ..frontend.regions import Kind, load_of
+from ..frontend.source import copy_tree
 from ..ops import registry
-from .former import FormerContext, SiteKey, at, site_key, stored_names
+from .former import FormerContext, LoopSwitches, SiteKey, at, site_key, stored_names
 from .runs import RunFormer
 from .trees import ExpressionFormer
 
@@ -29,6 +30,8 @@ _TERMINATORS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 class RegionFormer(RunFormer, ExpressionFormer):
     """Rewrites the body of one scope in place."""
+
+    _watching = False  # inside a loop that is watched
 
     def inner(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         """A function defined here; its free variables are bound by the time it runs, or raise in place."""
@@ -70,8 +73,45 @@ class RegionFormer(RunFormer, ExpressionFormer):
         return node
 
     def _for(self, node: ast.For | ast.AsyncFor) -> ast.stmt:
+        switches = self.context.switches
+        if switches is None or self._watching or isinstance(node, ast.AsyncFor) or self._meets_tensors(node):
+            node.iter = self.expression(node.iter)
+            return self._loop(node, stored_names(node.target))
+        return self._watched(node, switches)
+
+    def _meets_tensors(self, node: ast.For) -> bool:
+        """Is it certain that the loop has work for the VM?"""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and self.classifier.kind_of_name(part.id) is Kind.TENSOR:
+                return True
+            if isinstance(part, ast.Call) and registry.by_callable(self.classifier.resolve(part.func)) is not None:
+                found = registry.by_callable(self.classifier.resolve(part.func))
+                if found is not None and not found[0].pure_python:
+                    return True
+        return False
+
+    def _watched(self, node: ast.For, switches: LoopSwitches) -> ast.stmt:
+        """The loop's first rounds with sites, the rest with them or without; see `vm.switch`."""
+        plain = copy_tree(node)
+        before = switches.sites_before()
+        self._watching = True
         node.iter = self.expression(node.iter)
-        return self._loop(node, stored_names(node.target))
+        self._loop(node, stored_names(node.target))
+        self._watching = False
+        names = switches.switch(before)
+        if names is None:
+            return node
+        peel, live, rest, make_iterator = (at(ast.Constant(name), node) for name in names)
+
+        def call(callee: ast.expr, *args: ast.expr) -> ast.expr:
+            return at(ast.Call(callee, list(args), []), node.iter)
+
+        def go_on(body: list[ast.stmt], orelse: list[ast.stmt]) -> ast.stmt:
+            return at(ast.For(copy_tree(node.target), call(copy_tree(rest)), body, orelse), node)
+
+        with_sites = go_on([copy_tree(s) for s in node.body], node.orelse)
+        choice = at(ast.If(call(live), [with_sites], [go_on(plain.body, plain.orelse)]), node)
+        return at(ast.For(node.target, call(peel, call(make_iterator, node.iter)), node.body, [choice]), node)
 
     _asyncfor = _for
 
@@ -148,7 +188,7 @@ class RegionFormer(RunFormer, ExpressionFormer):
     def _augassign(self, node: ast.AugAssign) -> ast.stmt:
         """`t += host()` becomes `t = V(t, host())()` where reading t twice cannot be noticed."""
         row = registry.by_operator(type(node.op).__name__)
-        simple = isinstance(node.target, ast.Name) or (isinstance(node.target, ast.Attribute) and isinstance(node.target.value, ast.Name))
+        simple = isinstance(node.target, ast.Name) or (isinstance(node.target, ast.Attribute) and self._holder_stays(node))
         key = site_key("value", node)
         if row is None or not simple or key in self.context.factory.dead or not self._possible(load_of(node.target), node.value):
             node.value = self.expression(node.value)
@@ -157,6 +197,13 @@ class RegionFormer(RunFormer, ExpressionFormer):
         args = [load_of(node.target), self.expression(node.value)]
         value = at(ast.Call(at(ast.Call(placeholder, args, []), node), [], []), node)
         return at(ast.Assign([node.target], value), node)
+
+    def _holder_stays(self, node: ast.AugAssign) -> bool:
+        """`o.w += value`: is o after the value what it was before? (nobody else can bind a local name that is no cell)"""
+        holder = node.target.value if isinstance(node.target, ast.Attribute) else None
+        if not isinstance(holder, ast.Name) or holder.id in self.observable or not self.classifier.is_local(holder.id):
+            return False
+        return holder.id not in [n for part in ast.walk(node.value) if isinstance(part, ast.NamedExpr) for n in stored_names(part.target)]
 
     def _delete(self, node: ast.Delete) -> ast.stmt:
         for target in node.targets:
