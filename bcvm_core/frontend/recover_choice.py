@@ -68,7 +68,10 @@ def _merged(a: Test, b: Test) -> Test | None:
         left = a.test if a.when != b.when else opposite(a.test)
     else:
         return None
-    return replace(b, test=_either(op, left, b.test), place=a.place or b.place)
+    both = _either(op, left, b.test)
+    if b.keeps:  # each jump tells where its own `and` or `or` stands
+        return replace(b, test=both if a.keeps else placed(both, a.place))
+    return replace(b, test=both, place=a.place or b.place)
 
 
 def reduced(tests: list[Test]) -> list[Test]:
@@ -151,7 +154,7 @@ class Choices(Stores):
 
     def _test(self, pc: int, test: ast.expr) -> Test:
         ins = self.ins[pc]
-        place = ins.pos if ins.pos != spot(test) else None
+        place = ins.pos if ins.pos != spot(test) or ins.op in OR_POP else None
         when = ins.op in ("POP_JUMP_IF_TRUE", "JUMP_IF_TRUE_OR_POP")
         if ins.op.endswith("NONE"):
             none = placed(ast.Constant(None), ins.pos)
@@ -189,7 +192,7 @@ class Choices(Stores):
         if first.keeps:
             end = limit if first.target in also else first.target
             right = self.value(first.after, end, also)
-            frame.push(_either(ast.Or() if first.when else ast.And(), first.test, right))
+            frame.push(placed(_either(ast.Or() if first.when else ast.And(), first.test, right), first.place))
             return end
         found = self._ternary(first, limit, also)
         if found is None:

@@ -53,6 +53,11 @@ OR_POP = {"JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP"}
 CONDITIONAL = OR_POP | set(_OPPOSITE)
 
 
+def one_line_of(pos: Position | None, word: str) -> bool:
+    """Could `word` stand at `pos`?"""
+    return pos is not None and pos[0] == pos[2] and pos[3] - pos[1] == len(word)
+
+
 def _position(instruction: dis.Instruction) -> Position | None:
     p = instruction.positions
     if p is None or p.lineno is None or p.col_offset is None or p.end_lineno is None or p.end_col_offset is None:
@@ -80,7 +85,7 @@ def read(code: types.CodeType) -> list[Ins]:
     for ins in kept:
         if ins.goes >= 0:
             ins.target = index(ins.goes)
-            while ins.target < len(kept) and kept[ins.target].op == "NOP" and ins.goes < ins.offset:
+            while ins.target < len(kept) and kept[ins.target].op == "NOP" and ins.op == "JUMP" and _jumps_back(ins):
                 ins.target += 1  # the line event of `while True`
     return kept
 

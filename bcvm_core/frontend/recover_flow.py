@@ -10,8 +10,9 @@ import ast
 import types
 from dataclasses import dataclass, field
 
-from .recover_choice import Choices, Test, conditional, opposite, reduced
-from .recover_code import CONDITIONAL, Ins, Position, read
+from .recover_choice import Choices, Test, opposite, reduced
+from .recover_code import CONDITIONAL, Ins, Position, one_line_of, read
+from .recover_exits import with_shared_exits
 from .recover_trees import Frame, Item, Iterator, Unreadable, placed, spot
 
 Joins = frozenset[int]
@@ -24,11 +25,6 @@ class Loop:
     head: int
     iterates: bool
     exits: set[int] = field(default_factory=set)
-    copies: set[int] = field(default_factory=set)  # where `break` was replaced by what comes after the loop
-
-
-def _wide(pos: Position | None, word: str) -> bool:
-    return pos is not None and pos[0] == pos[2] and pos[3] - pos[1] == len(word)
 
 
 class Flow(Choices):
@@ -36,7 +32,7 @@ class Flow(Choices):
 
     def __init__(self, code: types.CodeType) -> None:
         super().__init__(code)
-        self.ins = read(code)
+        self.ins = with_shared_exits(read(code))
         self.whiles: dict[int, tuple[int, int, int]] = {}  # start -> (body, bottom test, last jump)
         self.endless: dict[int, int] = {}  # start -> last jump
         self.open: set[int] = set()
@@ -75,7 +71,7 @@ class Flow(Choices):
             pc = self._statement(pc, end, joins, loop, frame)
         if frame.values or frame.parallel or pc != end:
             raise Unreadable("a block ends within a statement")
-        return tidy(out)
+        return out
 
     def _statement(self, pc: int, end: int, joins: Joins, loop: Loop | None, frame: Frame) -> int:
         if not frame.values and pc not in self.open:
@@ -105,27 +101,15 @@ class Flow(Choices):
         if ins.op == "JUMP" and not frame.values:
             return self._jump(pc, end, joins, loop, frame)
         if ins.op == "NOP" and not frame.values:
-            return self._nop(pc, loop, frame)
+            return self._nop(pc, frame)
         raise Unreadable(ins.op)
 
-    def _nop(self, pc: int, loop: Loop | None, frame: Frame) -> int:
+    def _nop(self, pc: int, frame: Frame) -> int:
         pos = self.ins[pc].pos
         if pc + 1 in self.starts - self.open:
             return pc + 1
-        if _wide(pos, "break") and loop is not None:
-            frame.emit(placed(ast.Break(), pos))
-            loop.copies.add(pc + 1)
-            return self._behind_exit(pc)
-        if _wide(pos, "pass"):
+        if one_line_of(pos, "pass"):
             frame.emit(placed(ast.Pass(), pos))
-        return pc + 1
-
-    def _behind_exit(self, pc: int) -> int:
-        """Where the copy of the function's end that replaced a jump is over."""
-        while self.ins[pc].op not in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS"):
-            pc += 1
-            if pc >= len(self.ins):
-                raise Unreadable("no end")
         return pc + 1
 
     # -- leaving ----------------------------------------------------------------------------------
@@ -140,10 +124,8 @@ class Flow(Choices):
         none = isinstance(value, ast.Constant) and value.value is None
         bare = none and spot(value) == ins.pos
         node: ast.Return = placed(ast.Return(None if bare else value), ins.pos)
-        node.of_end = bare and not _wide(ins.pos, "return")  # type: ignore[attr-defined]
+        node.of_end = bare and not one_line_of(ins.pos, "return")  # type: ignore[attr-defined]
         frame.emit(node)
-        if self._ops(pc + 1, "SWAP", "POP_TOP", "RETURN_VALUE") and self.ins[pc + 1].pos == spot(value):
-            return pc + 4  # the other end of a chained comparison
         return pc + 1
 
     def _raise(self, pc: int, frame: Frame) -> int:
@@ -159,7 +141,7 @@ class Flow(Choices):
     def _explicit(self, pc: int, word: str) -> bool:
         """Is the jump at `pc` a `break` or `continue` of the source? Others carry the place of what went before."""
         pos = self.ins[pc].pos
-        return _wide(pos, word) and pos not in self.elsewhere
+        return one_line_of(pos, word) and pos not in self.elsewhere
 
     def _jump(self, pc: int, end: int, joins: Joins, loop: Loop | None, frame: Frame) -> int:
         ins = self.ins[pc]
@@ -184,11 +166,9 @@ class Flow(Choices):
             return pc + 2
         if following.op == "POP_TOP":
             return pc + 1
-        if following.op in ("LOAD_CONST", "RETURN_CONST") and following.pos == ins.pos:
+        if following.op in ("LOAD_CONST", "RETURN_CONST"):
             return pc + 1
-        frame.emit(placed(ast.Break(), ins.pos))
-        loop.copies.add(pc + 1)
-        return self._behind_exit(pc)
+        raise Unreadable("a loop is left")
 
     # -- if ---------------------------------------------------------------------------------------
 
@@ -202,10 +182,13 @@ class Flow(Choices):
             checked = placed(ast.Assert(test.test, body[0].msg), spot(body[0]), test.test)
             frame.emit(checked)
             return following
-        node = ast.If(condition, body or [placed(ast.Pass(), spot(condition))], orelse)
-        node.statement = test  # type: ignore[attr-defined]
+        node = ast.If(condition, body or self._nothing(test.target - 1), orelse)
         frame.emit(placed(node, test.place, condition, *body, *orelse))
         return following
+
+    def _nothing(self, pc: int) -> list[ast.stmt]:
+        """The `pass` of an empty body; the instruction at its end may tell where it stands."""
+        return [placed(ast.Pass(), self.ins[pc].pos)]
 
     def _arms(self, test: Test, end: int, joins: Joins, loop: Loop | None) -> tuple[list[ast.stmt], list[ast.stmt], int]:
         middle = test.target
@@ -248,25 +231,16 @@ class Flow(Choices):
         if not isinstance(first, ast.Assign) or not isinstance(first.value, Item) or len(first.targets) != 1:
             raise Unreadable("a loop's target")
         orelse, following = self._orelse(ins.target, end, joins, loop)
-        node = ast.For(first.targets[0], iterator.value, body or [placed(ast.Pass(), spot(iterator.value))], orelse)
+        node = ast.For(first.targets[0], iterator.value, body or self._nothing(ins.target - 1), orelse)
         frame.emit(placed(node, ins.pos, iterator.value))
         return following
 
     def _orelse(self, start: int, end: int, joins: Joins, loop: Loop) -> tuple[list[ast.stmt], int]:
-        copied = [self._original(c, start, end) for c in loop.copies]
-        further = [e for e in (*loop.exits, *copied) if start < e <= end]
+        further = [e for e in loop.exits if start < e <= end]
         if not further:
             return [], start
         following = max(further)
         return self.block(start, following, joins if following == end else frozenset(), None), following
-
-    def _original(self, copy: int, start: int, end: int) -> int:
-        """Where the code stands that was copied to `copy`; -1 when it is not after the loop."""
-        wanted = [(i.op, i.arg, i.pos) for i in self.ins[copy : self._behind_exit(copy)]]
-        for n in range(start, end):
-            if [(i.op, i.arg, i.pos) for i in self.ins[n : n + len(wanted)]] == wanted:
-                return n
-        return -1
 
     def _while(self, pc: int, end: int, joins: Joins, frame: Frame) -> int:
         body_start, bottom, last = self.whiles[pc]
@@ -286,7 +260,7 @@ class Flow(Choices):
         body = self.block(body_start, bottom, frozenset(), loop)
         self.open.discard(pc)
         orelse, following = self._orelse(last + 1, end, joins, loop)
-        node = ast.While(condition, body or [placed(ast.Pass(), spot(condition))], orelse)
+        node = ast.While(condition, body or self._nothing(bottom - 1), orelse)
         frame.emit(placed(node, test.place, condition, *body, *orelse))
         return following
 
@@ -301,41 +275,17 @@ class Flow(Choices):
         self.open.discard(pc)
         before = self.ins[pc - 1] if pc else None
         pos = before.pos if before is not None and before.op == "NOP" else self.ins[last].pos
-        true = placed(ast.Constant(True), pos)
-        if not _wide(pos, "True") and pos is not None:  # 3.11 tells where the statement is
-            true.end_lineno, true.col_offset, true.end_col_offset = pos[0], pos[1] + 6, pos[1] + 10
-        frame.emit(placed(ast.While(true, body or [placed(ast.Pass(), pos)], []), pos, *body))
+        true = self._true(pos)
+        frame.emit(placed(ast.While(true, body or self._nothing(last), []), pos, *body))
         return last + 1
 
-
-def _same(a: ast.AST, b: ast.AST) -> bool:
-    return ast.dump(a, include_attributes=True) == ast.dump(b, include_attributes=True)
-
-
-def tidy(statements: list[ast.stmt]) -> list[ast.stmt]:
-    """Undo what CPython does to ends: one `return` that was copied into both arms of an `if` stands after it again."""
-    out = list(statements)
-    for n in range(len(out) - 2, -1, -1):
-        node, rest = out[n], out[n + 1 :]
-        if not isinstance(node, ast.If) or node.orelse or not isinstance(rest[-1], ast.Return) or not isinstance(node.body[-1], ast.Return):
-            continue
-        one, other = node.body[-1], rest[-1]
-        if spot(one) != spot(other) or spot(one) is None:
-            continue
-        if _same(one, other):
-            if len(node.body) > 1 and len(rest) > 1:
-                node.body, node.orelse = node.body[:-1], rest[:-1]
-                out[n:] = [placed(node, None, node, *node.orelse), other]
-        elif len(node.body) == len(rest) == 1 and one.value is not None and other.value is not None:
-            out[n:] = [_returned_choice(node, one, other)]
-    return out
-
-
-def _returned_choice(node: ast.If, one: ast.Return, other: ast.Return) -> ast.stmt:
-    test: Test = node.statement  # type: ignore[attr-defined]
-    assert one.value is not None and other.value is not None
-    value = conditional(test, one.value, other.value)
-    return placed(ast.Return(value), spot(one))
+    def _true(self, pos: Position | None) -> ast.Constant:
+        """The test of an endless loop, of which only a place is left: its own, or (3.11) that of the loop."""
+        if one_line_of(pos, "True") or one_line_of(pos, "1"):
+            return placed(ast.Constant(True if one_line_of(pos, "True") else 1), pos)
+        value = True if any(c is True for c in self.code.co_consts) else 1
+        start = pos or (1, 0, 1, 0)
+        return placed(ast.Constant(value), (start[0], start[1] + 6, start[0], start[1] + 6 + len(repr(value))))
 
 
 def strip_end(statements: list[ast.stmt]) -> list[ast.stmt]:
@@ -344,7 +294,7 @@ def strip_end(statements: list[ast.stmt]) -> list[ast.stmt]:
         return statements
     last = statements[-1]
     if getattr(last, "of_end", False):
-        return statements[:-1]
+        return statements[:-1] or [placed(ast.Pass(), spot(last))]
     if isinstance(last, ast.If):
         last.body = strip_end(last.body) or last.body
         last.orelse = strip_end(last.orelse)

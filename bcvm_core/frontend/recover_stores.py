@@ -172,6 +172,10 @@ class Stores(Values):
         if isinstance(function, ast.expr) and isinstance(argument, Made) and argument.definition is not None:
             argument.definition.decorator_list.insert(0, function)
             return frame.push(argument)
+        if getattr(function, "of_assert", False) and isinstance(argument, ast.expr):
+            call = placed(ast.Call(function, [argument], []), ins.pos)
+            call.of_assert = True  # type: ignore[attr-defined]
+            return frame.push(call)
         return self.refuse(ins)
 
     def comprehension(self, code: types.CodeType, iterable: ast.expr, pos: Position | None) -> ast.expr:

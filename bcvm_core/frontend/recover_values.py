@@ -120,6 +120,14 @@ class Values:
             self.module_imports.add(node.value.id)
         frame.push(node)
 
+    def do_LOAD_SUPER_ATTR(self, ins: Ins, frame: Frame) -> None:
+        """3.12: `super().name` in one instruction."""
+        function, owner, instance = frame.take(3)
+        call = placed(ast.Call(function, [owner, instance] if ins.arg & 2 else [], []), spot(instance), function)
+        if ins.arg & 1:
+            frame.push(Null())
+        frame.push(placed(ast.Attribute(call, ins.value, ast.Load()), ins.pos, call))
+
     def do_BINARY_SUBSCR(self, ins: Ins, frame: Frame) -> None:
         key, value = frame.pop(), frame.pop()
         frame.push(placed(ast.Subscript(value, key, ast.Load()), ins.pos, value, key))
