@@ -53,6 +53,7 @@ class Budget:
         if op == "setitem" and isinstance(operands[0], list | dict) and isinstance(operands[-1], list | tuple | dict):
             raise LimitError("a container may come to hold itself", where=where, fix="run the program without max_bytes")
         self.container([*operands, *attrs.values()], where)
+        self._refuse_objects([*operands, *attrs.values()], op, where)
         need = estimate(op, operands, dict(attrs))
         if need > limit:
             raise LimitError(f"{op} may need {_amount(need)} bytes, more than max_bytes={limit}", where=where, fix="raise max_bytes")
@@ -63,11 +64,17 @@ class Budget:
         if limit is not None and _reaches(items, limit // 8):
             raise LimitError(f"a container reaches more than {limit // 8} elements", where=where, fix="raise max_bytes")
 
+    def _refuse_objects(self, values: Iterable[Any], what: str, where: Where) -> None:
+        """The elements of an object array are Python's: how large they grow, and how long that takes, cannot be told."""
+        if any(isinstance(v, np.ndarray | np.generic) and v.dtype.hasobject for v in values):
+            raise LimitError(f"{what} works on arrays of objects", where=where, fix="run it without max_bytes")
+
     def held(self, registers: Iterable[Any], where: Where) -> None:
         """Refuse to go on when the registers hold more than the limit."""
         limit = self.limits.max_bytes
         if limit is None:
             return
+        self._refuse_objects(registers, "a program", where)
         total = sum(a.nbytes for a in {id(r): r for r in registers if isinstance(r, np.ndarray)}.values())
         if total > limit:
             raise LimitError(f"registers hold {total} bytes, more than max_bytes={limit}", where=where, fix="raise max_bytes")
@@ -144,6 +151,13 @@ def _integers(values: Iterable[Any]) -> list[float]:
     return found
 
 
+def _has_long_integer(values: Iterable[Any]) -> bool:
+    return any(
+        value.bit_length() > 64 if isinstance(value, int) else isinstance(value, list | tuple) and _has_long_integer(value)
+        for value in values
+    )
+
+
 def _size(value: Any) -> float:
     """The magnitude of a number as a float that never overflows."""
     if isinstance(value, int):
@@ -154,6 +168,8 @@ def _size(value: Any) -> float:
 
 def _python_growth(op: str, values: list[Any]) -> float:
     """Bytes of results that Python makes: long integers, repeated strings and sequences."""
+    if op in ("power", "pow", "left_shift") and _has_long_integer(values):
+        return 1e300  # beyond NumPy's integers these run on Python's
     ints = [v for v in values if isinstance(v, int) and not isinstance(v, bool)]
     if len(ints) == len(values) == 2:
         left, right = ints
