@@ -95,7 +95,7 @@ class Flow(Choices):
         if ins.op == "FOR_ITER":
             return self._for(pc, end, joins, frame)
         if ins.op in ("RETURN_VALUE", "RETURN_CONST"):
-            return self._return(pc, frame)
+            return self._return(pc, loop, frame)
         if ins.op == "RAISE_VARARGS":
             return self._raise(pc, frame)
         if ins.op == "JUMP" and not frame.values:
@@ -114,19 +114,24 @@ class Flow(Choices):
 
     # -- leaving ----------------------------------------------------------------------------------
 
-    def _return(self, pc: int, frame: Frame) -> int:
+    def _return(self, pc: int, loop: Loop | None, frame: Frame) -> int:
         ins = self.ins[pc]
         if ins.op == "RETURN_CONST":
             self.do_LOAD_CONST(ins, frame)
         value = frame.pop()
         if frame.values or frame.parallel:
             raise Unreadable("return within an expression")
-        none = isinstance(value, ast.Constant) and value.value is None
-        bare = none and spot(value) == ins.pos
-        node: ast.Return = placed(ast.Return(None if bare else value), ins.pos)
-        node.of_end = bare and not one_line_of(ins.pos, "return")  # type: ignore[attr-defined]
+        none = isinstance(value, ast.Constant) and value.value is None and spot(value) == ins.pos
+        written = one_line_of(ins.pos, "None") and self._new_place(pc)
+        node: ast.Return = placed(ast.Return(None if none and not written else value), ins.pos)
+        node.of_end = none and not written and not one_line_of(ins.pos, "return") and loop is None  # type: ignore[attr-defined]
         frame.emit(node)
         return pc + 1
+
+    def _new_place(self, pc: int) -> bool:
+        """Is the value returned at `pc` one of the source? The function's end has the place of what went before."""
+        start = pc - (self.ins[pc].op == "RETURN_VALUE")
+        return start > 0 and self.ins[start - 1].pos != self.ins[pc].pos
 
     def _raise(self, pc: int, frame: Frame) -> int:
         ins = self.ins[pc]
@@ -178,8 +183,9 @@ class Flow(Choices):
             raise Unreadable("a jump within an expression")
         body, orelse, following = self._arms(test, end, joins, loop)
         condition = opposite(test.test) if test.when else test.test
-        if len(body) == 1 and isinstance(body[0], ast.Assert) and test.when and not orelse:
-            checked = placed(ast.Assert(test.test, body[0].msg), spot(body[0]), test.test)
+        if len(body) == 1 and isinstance(body[0], ast.Assert) and isinstance(body[0].test, ast.Constant) and not orelse:
+            asserted = test.test if test.when else opposite(test.test)
+            checked = placed(ast.Assert(asserted, body[0].msg), spot(body[0]), asserted)
             frame.emit(checked)
             return following
         node = ast.If(condition, body or self._nothing(test.target - 1), orelse)

@@ -181,6 +181,22 @@ def f(x, n):
     else:
         x = -x
 
+# return_none
+def f(x, n):
+    if n is None:
+        return None
+    for i in x:
+        if i.any():
+            return x
+    while 1:
+        if not n:
+            break
+        n -= 1
+    assert not n
+    if n == 1:
+        return x
+    return None
+
 # for
 def f(x, n):
     for i in range(n):
