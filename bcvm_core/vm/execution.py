@@ -88,7 +88,6 @@ class Execution:
                 return None
         return (frame.result,)
 
-
     def _for_operands(self, program: Program, operands: tuple[Any, ...]) -> Program | None:
         """The program as it is for these operands (methods of another library's tensors mean other ops), if it still holds."""
         for key, value in program.notes.get("vm.callables", {}).items():

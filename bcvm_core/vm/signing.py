@@ -202,7 +202,6 @@ class _Signer:
         dest, op, _, args = instruction.operands
         return replace(instruction, operands=(dest, op, number, args))
 
-
     def rejections(self, states: Sequence[State | None]) -> Iterator[tuple[int, str]]:
         """Regions of conv or matmul whose bias cannot be per channel: (pc of the FUSE_START, why)."""
         start: int | None = None

@@ -119,7 +119,7 @@ def test_arguments_by_name_and_in_order():
 
 def test_host_code_needs_trust_before_anything_runs():
     steps: list[int] = []
-    for text in (EVERYTHING, '.program f()\n.host h0 expr reads() writes() line 1:\n    1\n.code\nNOP\nCALL_HOST r0, h0\nRETURN r0'):
+    for text in (EVERYTHING, ".program f()\n.host h0 expr reads() writes() line 1:\n    1\n.code\nNOP\nCALL_HOST r0, h0\nRETURN r0"):
         program = assemble(text)
         with pytest.raises(TrustError, match="trusted=True") as caught:
             run(program, (X, 1)[: len(program.params)], globals={}, on_step=lambda frame: steps.append(frame.pc))
@@ -277,8 +277,11 @@ def test_other_error_modes(mode):
 
 def fails(x, y):
     a = x * 2
-    b = a + 1; c = (b * 2 - a) + (y *  # noqa: E702
-        3)
+    b = a + 1
+    c = (b * 2 - a) + (
+        y  # noqa: E702
+        * 3
+    )
     return c, b
 
 
@@ -375,5 +378,3 @@ def test_damaged_programs_are_refused_or_run_under_limits():
             warnings.simplefilter("ignore")
             run(program, arguments_for(program, number), globals={}, limits=Limits(max_steps=500, max_bytes=1_000_000))
     assert ran > MUTATIONS // 20
-
-
