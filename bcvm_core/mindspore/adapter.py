@@ -37,6 +37,7 @@ _Tensor = ms.Tensor
 _from_numpy = ms.Tensor.from_numpy
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 _FLOAT32 = np.dtype(np.float32)
+_WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
@@ -113,9 +114,12 @@ _plans: dict[tuple[Any, ...], FastPlan | None] = {}
 def _plan_for(op: OpInfo, operands: Sequence[Any]) -> FastPlan | None:
     """The plan for operands of these types; None: the longer way, which also knows why it refuses."""
     key: list[Any] = [op.name]
+    weak = op.name in _WEAK
     for value in operands:
         if isinstance(value, _Tensor):
             key.append(value.dtype)
+            if weak:
+                key.append(not value.shape)
         elif type(value) in (bool, int, float):
             key.append(type(value))
         else:
@@ -158,6 +162,10 @@ def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any
     attrs.pop("dtype", None)
     if op.shape_rule == "reduce" and attrs.get("axis") == ():
         attrs["axis"] = None  # MindSpore's way to say all axes
+    for name in ("dims", "shape"):
+        value = attrs.get(name)
+        if type(value) is tuple and len(value) == 1 and type(value[0]) in (list, tuple):
+            attrs[name] = value[0]  # x.permute((1, 0)) is x.permute(1, 0)
     call = Operands(op, operands, attrs)
     if op.name == "where" and call.names[0] != "bool":
         raise Decline("a condition that is no bool tensor is left to MindSpore")
@@ -220,11 +228,23 @@ class Operands:
                 raise Decline("a Python number in place of a tensor is left to MindSpore")
             return names[0]
         target = _common(names) if rule.operands.startswith("equal") else _meet(names, self.values[first:])
+        if rule.weak and target is not None:
+            target = self._give_way(rule.weak, target)
         if target is None or (rule.operands == "equal_float" and not promotion.is_float(target)):
             raise Decline("MindSpore does not combine these element types")
         if rule.operands == "float":
             target = promotion.as_float(target)
         self._convert(dtypes.BY_NAME[target].numpy, first)
+        return target
+
+    def _give_way(self, which: str, target: str) -> str:
+        """The type of a product in which one tensor is 0-d and the other is not."""
+        if len(self.values) != 2 or None in self.names:
+            return target
+        for weak, other in ((1, 0), (0, 1)) if which == "both" else ((1, 0),):
+            name, kept = self.names[weak], self.names[other]
+            if name and kept and self.values[weak].ndim == 0 < self.values[other].ndim and promotion.gives_way(name, kept):
+                return kept
         return target
 
     def _convert(self, target: DType, first: int) -> None:

@@ -89,6 +89,7 @@ TABLE: tuple[Deviation, ...] = (
         None,
         "all but the first element are left-over memory",
     ),
+    Deviation("any of fractions", "any", "t([[0.25, 0]]).any()", "True", "False", "fractions are cut to integers first"),
     Deviation("any of nothing", "any", "t([]).any()", "False", None, "the result is left-over memory"),
     Deviation(
         "integers divided by zero, rounded down",
@@ -121,6 +122,14 @@ TABLE: tuple[Deviation, ...] = (
         "[5.0, inf]",
         "[nan, nan]",
         "the remainder is x - y * floor(x / y) with an infinite y",
+    ),
+    Deviation(
+        "slices with a step backwards beside another slice",
+        "x[::-1, 1:]",
+        "t([[0, 1], [2, 3]])[::-1, 1:]",
+        "[[3.0], [1.0]]",
+        "[[1.0], [3.0]]",
+        "the step backwards is forgotten",
     ),
     Deviation(
         "in-place methods",

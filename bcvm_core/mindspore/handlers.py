@@ -19,6 +19,7 @@ Handler = Callable[[Kernel, Sequence[Any], dict[str, Any], str], Any]
 
 _INT64 = np.dtype(np.int64)
 _INDEX_TYPES = frozenset(np.dtype(t) for t in (np.int32, np.int64, np.bool_))
+_LIMITS = {row.numpy: (int(np.iinfo(row.numpy).min), int(np.iinfo(row.numpy).max)) for row in dtypes.TABLE if row.kind in ("int", "uint")}
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 
 
@@ -49,11 +50,12 @@ def numpy_dtype(dtype: Any) -> DType:
 
 
 def scalar(value: bool | int | float, dtype: DType) -> Any:
-    """A Python number as MindSpore sees it: a float is a float32 number; integers wrap around. Raises Decline beyond int64."""
+    """A Python number as MindSpore sees it: a float is a float32 number. Raises Decline for integers that do not fit."""
     if type(value) is float:
         return np.float32(value).astype(dtype)
-    if not -(1 << 63) <= value < 1 << 63:
-        raise Decline("an integer beyond 64 bits")
+    limits = _LIMITS.get(dtype, _LIMITS[_INT64])
+    if not limits[0] <= value <= limits[1]:
+        raise Decline("an integer beyond the range of the tensor's type is left to MindSpore")
     return np.array(value, np.int64 if type(value) is int else np.bool_).astype(dtype)[()]
 
 
@@ -231,6 +233,15 @@ def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
     return wrap(kernel(_wide(array), **_axes(_only(attrs, "axis", "keepdims"))), array.dtype)
 
 
+def _extreme_method(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """Tensor.max and min look at `keepdims` only when an axis is given."""
+    return _extreme(kernel, operands, _without_idle_keepdims(attrs), dialect)
+
+
+def _without_idle_keepdims(attrs: dict[str, Any]) -> dict[str, Any]:
+    return attrs if attrs.get("axis") is not None else {name: value for name, value in attrs.items() if name != "keepdims"}
+
+
 def _arg_extreme(index: str, mint_index: str) -> Handler:
     """argmax and argmin; MindSpore's index types differ between `ops` and `mint`."""
 
@@ -238,7 +249,8 @@ def _arg_extreme(index: str, mint_index: str) -> Handler:
         array = _tensor(operands[0])
         if array.dtype.kind in "bc":
             raise Decline("left to MindSpore")
-        return wrap(kernel(_wide(array), **_only(attrs, "axis", "keepdims")), np.dtype(mint_index if dialect == "mint" else index))
+        attrs = _without_idle_keepdims(_only(attrs, "axis", "keepdims"))
+        return wrap(kernel(_wide(array), **attrs), np.dtype(mint_index if dialect == "mint" else index))
 
     return handler
 
@@ -423,6 +435,8 @@ HANDLERS: dict[str, Handler] = {
     "mean": _mean,
     "var": _spread("var"),
     "std": _spread("std"),
+    "max:method": _extreme_method,
+    "min:method": _extreme_method,
     "max": _extreme,
     "min": _extreme,
     "ptp": _extreme,

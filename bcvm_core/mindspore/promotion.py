@@ -4,7 +4,9 @@ The lattice: bool below everything; integers widen (uint8 with int8 gives int16,
 unsigned types mix with nothing but bool and themselves); floats beat integers and keep their width,
 float16 with bfloat16 gives float32; complex beats floats. A Python int keeps the tensor's type (a
 bool tensor becomes int64), a Python float is a float32 number: it keeps float and complex tensors
-and turns integers into float32. Arrays' values never matter, nor do 0-d tensors differ from others.
+and turns integers into float32. Values never matter. In products, quotients and (on the right) fmod
+a 0-d tensor of the wider type of its kind takes the other operand's type; elsewhere 0-d tensors are
+like others.
 """
 
 from __future__ import annotations
@@ -47,6 +49,18 @@ def promote(a: str, b: str) -> str | None:
     if key not in _TABLE:
         _TABLE[key] = _meet(a, b)
     return _TABLE[key]
+
+
+def gives_way(weak: str, other: str) -> bool:
+    """Whether a 0-d operand of type `weak` takes the type `other` in a product: both integers or both floats, `weak` the wider."""
+    kinds = {_kind(weak), _kind(other)}
+    return weak != other and promote(weak, other) == weak and kinds in ({"int"}, {"float"})
+
+
+def _kind(dtype: str) -> str:
+    if is_float(dtype):
+        return "float"
+    return "int" if dtype in _SIGNED[1:] or dtype == "uint8" else ""
 
 
 def with_scalar(dtype: str, scalar: type) -> str | None:
@@ -92,14 +106,19 @@ class Rule:
     result    "operands" (the type of the operands after the step above), "bool", "int64", "int32",
               "keep" (whatever comes out)
     complex   whether complex operands are taken; else they are left to MindSpore
+    weak      operands ("both", "second") whose type gives way when they are 0-d and the other is not
     """
 
     operands: str
     result: str = "operands"
     complex: bool = False
+    weak: str = ""
 
 
 ARITHMETIC = Rule("promote", complex=True)
+PRODUCTS = Rule("promote", complex=True, weak="both")
+QUOTIENT = Rule("float", complex=True, weak="both")
+C_REMAINDER = Rule("promote", weak="second")
 ORDERED = Rule("promote")  # no complex numbers
 FLOAT_ARITHMETIC = Rule("float", complex=True)
 FLOAT = Rule("float")
@@ -113,12 +132,15 @@ NETWORK = Rule("equal_float")
 INDEX = Rule("any", "int64")
 
 _BY_RULE: dict[Rule, str] = {
-    ARITHMETIC: "add subtract multiply where negative square positive",
+    ARITHMETIC: "add subtract where negative square positive",
+    PRODUCTS: "multiply",
+    QUOTIENT: "divide",
+    C_REMAINDER: "fmod",
     ORDERED: (
-        "floor_divide remainder fmod power pow maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor abs absolute sign "
+        "floor_divide remainder power pow maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor abs absolute sign "
         "floor ceil trunc rint round clip clip_method relu relu6 max min ptp"
     ),
-    FLOAT_ARITHMETIC: "divide reciprocal",
+    FLOAT_ARITHMETIC: "reciprocal",
     FLOAT: (
         "arctan2 hypot copysign logaddexp fabs sqrt cbrt degrees radians exp exp2 expm1 log log2 log10 log1p sin cos tanh tan "
         "arcsin arccos arctan sinh cosh arcsinh arccosh arctanh rsqrt softsign elu gelu softplus sigmoid silu logsigmoid mish erf "

@@ -96,11 +96,11 @@ mean = mean(axis=None, keepdims:keep_dims=False)
 prod = prod(axis:dim=None, keepdims:keepdim=False, dtype=None)
 prod = prod(axis=None, keepdims:keep_dims=False, dtype=None)
 max = max()
-max = max(*, axis, keepdims=False)
-max = max(*, keepdims)
+max = max(*, axis, keepdims=False); dialect='method'
+max = max(*, keepdims); dialect='method'
 min = min()
-min = min(*, axis, keepdims=False)
-min = min(*, keepdims)
+min = min(*, axis, keepdims=False); dialect='method'
+min = min(*, keepdims); dialect='method'
 max = amax(axis=None, keepdims=False)
 min = amin(axis=None, keepdims=False)
 ptp = ptp(axis=None, keepdims=False)

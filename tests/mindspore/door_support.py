@@ -82,7 +82,7 @@ def by_site(text: str, **names: Any) -> Any:
     assert found is not None, f"{text}: no row"
     bound = registry.bind(*found, args, keywords, receiver)
     assert bound is not None, f"{text}: does not bind"
-    attrs = {k: (v[0] if isinstance(v, tuple) and len(v) == 1 and k in ("dims", "shape") else v) for k, v in bound.attrs.items()}
+    attrs = {name: value for name, value in bound.attrs.items() if value != ()}
     return CallSite(bound.op, syntax=False)(*bound.operands, **attrs)
 
 

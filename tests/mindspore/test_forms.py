@@ -168,3 +168,47 @@ def test_a_failing_region_changes_nothing() -> None:
             function(x.copy(), bad)
         errors.append((type(caught.value), caught.tb.tb_next.tb_lineno))
     assert errors[0] == errors[1]
+
+
+MIXED = ("n + x", "x == n", "np.exp(x)", "np.maximum(x, 0)", "np.float64(2.5) * x", "np.concatenate([x, x])", "np.transpose(x)")
+
+
+@pytest.mark.parametrize("text", MIXED)
+def test_mixed_calls_do_what_mindspore_does(text: str) -> None:
+    """Arrays beside tensors, NumPy's functions of tensors: the type of the result is what plain Python gives."""
+    source = f"def f(x, n):\n    return {text}\n"
+    filename = f"<mixed {text}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    scope: dict[str, Any] = {**MODULES, "__name__": "forms"}
+    exec(compile(source, filename, "exec"), scope)
+    x, n = operands()[0], np.ones((2, 3), np.float32)
+    plain, ours = scope["f"](x, n), bcvm.jit(scope["f"])(x, n)
+    assert type(plain) is type(ours)
+    assert_same(plain, ours, bits=True)
+
+
+def test_dispatch_modes_see_every_op() -> None:
+    seen: list[str] = []
+
+    class Logger(ms.MsDispatchMode):
+        def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
+            seen.append(func.name)
+            return func(*args)
+
+    f = bcvm.jit(make("rebinding"))
+    with Logger():
+        f(*operands())
+    assert seen
+
+
+def test_gradients_flow_through_jitted_functions() -> None:
+    source = "def f(x):\n    return (mint.exp(x) * x).sum()\n"
+    linecache.cache["<gradient>"] = (len(source), None, source.splitlines(keepends=True), "<gradient>")
+    scope: dict[str, Any] = {**MODULES, "__name__": "forms"}
+    exec(compile(source, "<gradient>", "exec"), scope)
+    f = bcvm.jit(scope["f"])
+    x = tensor([0.5, -1.0])
+    f(x)
+    value, gradient = ms.value_and_grad(f)(x)
+    np.testing.assert_allclose(array(gradient), np.exp(array(x)) * (array(x) + 1), rtol=1e-6)
+    np.testing.assert_allclose(float(value), float(f(x)), rtol=1e-5)
