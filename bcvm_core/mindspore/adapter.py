@@ -18,7 +18,7 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
-from . import handlers, memory, promotion
+from . import conversion, handlers, memory, promotion
 from .memory import DType
 from .promotion import Rule
 
@@ -93,11 +93,11 @@ class FastPlan:
                     array = memory.view(value)
                     arrays.append(array if compute is None or array.dtype is compute else array.astype(compute))
                 else:
-                    arrays.append(handlers.scalar(value, compute))  # type: ignore[arg-type]  # numbers only meet with a type
+                    arrays.append(conversion.scalar(value, compute))  # type: ignore[arg-type]  # numbers only meet with a type
             result = kernel_call(*arrays)
         if type(result) is np.ndarray and result.dtype is self.result and result.base is None:
             return _from_numpy(result)
-        return handlers.wrap(result, self.result)
+        return conversion.wrap(result, self.result)
 
 
 def _write_back(target: Any, value: Any) -> Any:
@@ -171,7 +171,7 @@ def _by_rule(op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any
         raise Decline("a condition that is no bool tensor is left to MindSpore")
     target = call.meet(rule, _BOTH_BRANCHES.get(op.name, 0))
     result = kernel_call(*call.operands(), **call.attrs)
-    return handlers.wrap(result, _result_type(rule, target))
+    return conversion.wrap(result, _result_type(rule, target))
 
 
 def _result_type(rule: Rule, target: str | None) -> DType | None:
@@ -256,7 +256,7 @@ class Operands:
                     value = value.astype(target)
                 self.values[i] = value if value.dtype == compute else value.astype(compute)
             else:
-                self.values[i] = handlers.scalar(value, compute)
+                self.values[i] = conversion.scalar(value, compute)
 
     def operands(self) -> list[Any]:
         """The operands in the op's own form; optional tensors are put back into `attrs`."""

@@ -1,75 +1,19 @@
-"""Ops whose MindSpore meaning is not just "convert, run, convert back": reading attributes, indexing, casts, reductions."""
+"""Ops whose MindSpore meaning is not just "convert, run, convert back": attributes, indexing, casts, cutting and filling."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import mindspore as ms
 import numpy as np
 
-from .. import dtypes
 from ..errors import Decline
-from . import memory, promotion
-from .memory import Array, DType
+from . import memory
+from .conversion import BFLOAT16, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
+from .reductions import HANDLERS as _REDUCTIONS
 
-Kernel = Callable[..., Any]
-Handler = Callable[[Kernel, Sequence[Any], dict[str, Any], str], Any]
-
-_INT64 = np.dtype(np.int64)
 _INDEX_TYPES = frozenset(np.dtype(t) for t in (np.int32, np.int64, np.bool_))
-_LIMITS = {row.numpy: (int(np.iinfo(row.numpy).min), int(np.iinfo(row.numpy).max)) for row in dtypes.TABLE if row.kind in ("int", "uint")}
-_BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
-
-
-def wrap(result: Any, dtype: DType | None = None) -> Any:
-    """What a kernel returned, as MindSpore values; arrays are converted to `dtype` first when it is given."""
-    if isinstance(result, tuple | list):
-        return tuple(wrap(item, dtype) for item in result)
-    if isinstance(result, np.generic):
-        result = np.asarray(result)
-    if not isinstance(result, np.ndarray):
-        return result
-    if dtype is not None and result.dtype != dtype:
-        result = result.astype(dtype)
-    return memory.wrap(result)
-
-
-def numpy_dtype(dtype: Any) -> DType:
-    """The NumPy type of a dtype argument (MindSpore's, NumPy's, a name, a Python type). Raises Decline for others."""
-    found = memory.TO_NUMPY.get(dtype) if isinstance(dtype, ms.Type) else None
-    if found is None:
-        try:
-            found = np.dtype(dtype)
-        except TypeError:
-            raise Decline(f"the type {dtype!r} is left to MindSpore") from None
-    if found not in memory.FROM_NUMPY:
-        raise Decline(f"the type {dtype!r} is left to MindSpore")
-    return found
-
-
-def scalar(value: bool | int | float, dtype: DType) -> Any:
-    """A Python number as MindSpore sees it: a float is a float32 number. Raises Decline for integers that do not fit."""
-    if type(value) is float:
-        return np.float32(value).astype(dtype)
-    limits = _LIMITS.get(dtype, _LIMITS[_INT64])
-    if not limits[0] <= value <= limits[1]:
-        raise Decline("an integer beyond the range of the tensor's type is left to MindSpore")
-    return np.array(value, np.int64 if type(value) is int else np.bool_).astype(dtype)[()]
-
-
-def _tensor(value: Any) -> Array:
-    if not isinstance(value, ms.Tensor):
-        raise Decline("the first operand is no MindSpore tensor")
-    return memory.view(value)
-
-
-def _only(attrs: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The attributes called `names`; raises Decline when others were given a value."""
-    if any(name not in names for name in attrs):
-        raise Decline("an argument that is left to MindSpore")
-    return attrs
 
 
 # --- looking at tensors --------------------------------------------------------------------------
@@ -85,15 +29,15 @@ def _read(name: str) -> Handler:
 def _to_python(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     if attrs.get("args"):
         raise Decline("an index is left to MindSpore")
-    array = _tensor(operands[0])
-    return kernel(array[...] if array.dtype != _BFLOAT16 else array.astype(np.float32), **attrs)
+    array = tensor(operands[0])
+    return kernel(array[...] if array.dtype != BFLOAT16 else array.astype(np.float32), **attrs)
 
 
 def _number(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     if array.shape not in ((), (1,)):
         raise Decline("more than one element")
-    return kernel(array.reshape(()) if array.dtype != _BFLOAT16 else array.reshape(()).astype(np.float32))
+    return kernel(array.reshape(()) if array.dtype != BFLOAT16 else array.reshape(()).astype(np.float32))
 
 
 # --- indexing --------------------------------------------------------------------------------------
@@ -121,7 +65,7 @@ def _key(key: Any) -> tuple[Any, bool]:
 
 
 def _getitem(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     key, basic = _key(operands[1])
     if basic:  # a trailing `...` makes the result a view also where NumPy would copy a scalar out
         parts = key if type(key) is tuple else (key,)
@@ -131,7 +75,7 @@ def _getitem(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _d
 
 def _setitem(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
     target, key, value = operands
-    array = _tensor(target)
+    array = tensor(target)
     key, _ = _key(key)
     if isinstance(value, ms.Tensor):
         value = memory.view(value)
@@ -149,175 +93,27 @@ def _setitem(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _d
 
 def _cast(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     attrs.pop("copy", None)
-    dtype = numpy_dtype(_only(attrs, "dtype").get("dtype", operands[1] if len(operands) > 1 else None))
-    array = _tensor(operands[0])
+    dtype = numpy_dtype(only(attrs, "dtype").get("dtype", operands[1] if len(operands) > 1 else None))
+    array = tensor(operands[0])
     if array.dtype == dtype:
         return wrap(array)  # MindSpore's casts to the same type share the memory
     return wrap(kernel(array, dtype=dtype))
 
 
-# --- reductions -------------------------------------------------------------------------------------
-
-
-def _axes(attrs: dict[str, Any]) -> dict[str, Any]:
-    """`axis` as NumPy takes it: MindSpore reads an empty tuple as all axes."""
-    axis = attrs.get("axis")
-    if type(axis) is list:
-        axis = tuple(axis)
-    attrs["axis"] = None if axis == () else axis
-    return attrs
-
-
-def _wide(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype == _BFLOAT16 else array
-
-
-def _total(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """sum and prod: small integers accumulate in int64, `dtype` converts first."""
-    array = _tensor(operands[0])
-    dtype = attrs.pop("dtype", None)
-    own = dtypes.BY_NAME[promotion.sum_type(dtypes.BY_NUMPY[array.dtype].name)].numpy
-    wanted = own if dtype is None else numpy_dtype(dtype)
-    array = array.astype(wanted, copy=False)
-    return wrap(kernel(_wide(array), **_axes(attrs)), wanted)
-
-
-def _empty(array: Array, axis: Any) -> bool:
-    axes = range(array.ndim) if axis is None else (axis if type(axis) is tuple else (axis,))
-    return any(array.shape[a] == 0 for a in axes)
-
-
-def _nan_for_empty(function: Callable[..., Any], array: Array, attrs: dict[str, Any]) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return function(array, **attrs)
-
-
-def _mean(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """Integers give the mean rounded towards zero in their own type; the mean of nothing is NaN."""
-    array = _tensor(operands[0])
-    dtype = attrs.pop("dtype", None)
-    if dtype is not None:
-        array = array.astype(numpy_dtype(dtype), copy=False)
-    attrs = _axes(attrs)
-    if array.dtype.kind in "bc" or (array.dtype.kind in "iu" and _empty(array, attrs["axis"])):
-        raise Decline("left to MindSpore")
-    if _empty(array, attrs["axis"]):
-        return wrap(_nan_for_empty(np.mean, _wide(array), attrs), array.dtype)
-    return wrap(kernel(_wide(array), **attrs), array.dtype)
-
-
-def _spread(name: str) -> Handler:
-    """var and std: integers become float32."""
-    function = getattr(np, name)
-
-    def handler(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-        array = _tensor(operands[0])
-        if array.dtype.kind in "bc" or attrs.get("dtype") is not None:
-            raise Decline("left to MindSpore")
-        attrs.pop("dtype", None)
-        kept = array.dtype if array.dtype.kind not in "iu" else np.dtype(np.float32)
-        array, attrs = _wide(array.astype(kept, copy=False)), _axes(attrs)
-        try:
-            return wrap(kernel(array, **attrs), kept)
-        except Decline:  # too few elements: NumPy warns, MindSpore does not
-            return wrap(_nan_for_empty(function, array, attrs), kept)
-
-    return handler
-
-
-def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    array = _tensor(operands[0])
-    if array.dtype.kind in "bc":
-        raise Decline("left to MindSpore")
-    return wrap(kernel(_wide(array), **_axes(_only(attrs, "axis", "keepdims"))), array.dtype)
-
-
-def _extreme_method(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """Tensor.max and min look at `keepdims` only when an axis is given."""
-    return _extreme(kernel, operands, _without_idle_keepdims(attrs), dialect)
-
-
-def _without_idle_keepdims(attrs: dict[str, Any]) -> dict[str, Any]:
-    return attrs if attrs.get("axis") is not None else {name: value for name, value in attrs.items() if name != "keepdims"}
-
-
-def _arg_extreme(index: str, mint_index: str) -> Handler:
-    """argmax and argmin; MindSpore's index types differ between `ops` and `mint`."""
-
-    def handler(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-        array = _tensor(operands[0])
-        if array.dtype.kind in "bc":
-            raise Decline("left to MindSpore")
-        attrs = _without_idle_keepdims(_only(attrs, "axis", "keepdims"))
-        return wrap(kernel(_wide(array), **attrs), np.dtype(mint_index if dialect == "mint" else index))
-
-    return handler
-
-
-def _argsort(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """argsort, and sort with its (values, indices); equal elements keep their order."""
-    array = _tensor(operands[0])
-    if array.dtype.kind in "bc":
-        raise Decline("left to MindSpore")
-    index = kernel(_wide(array), kind="stable", **_only(attrs, "axis"))
-    indices = wrap(index, _INT64 if dialect.startswith("mint") else np.dtype(np.int32))
-    if not dialect.endswith("sort"):
-        return indices
-    return wrap(np.take_along_axis(array, index, attrs.get("axis", -1))), indices
-
-
-def _count(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    count = np.asarray(kernel(_tensor(operands[0]), **_axes(_only(attrs, "axis", "keepdims"))))
-    return wrap(count, _INT64 if dialect == "mint" else np.dtype(np.int32))
-
-
-def _running(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """cumsum: `ops` keeps the type, Tensor's widens small integers to int32, `mint` to int64."""
-    array = _tensor(operands[0])
-    dtype = attrs.pop("dtype", None)
-    wanted = array.dtype if dtype is None else numpy_dtype(dtype)
-    if dtype is None and (array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.dtype.itemsize < 4)):
-        if array.dtype == np.uint16:
-            raise Decline("left to MindSpore")
-        wanted = {"ops": array.dtype, "mint": _INT64}.get(dialect, np.dtype(np.int32))
-    elif dtype is None and dialect == "mint" and array.dtype.kind == "i":
-        wanted = _INT64
-    if wanted == _BFLOAT16 or wanted.kind == "b":
-        raise Decline("left to MindSpore")
-    return wrap(kernel(array.astype(wanted, copy=False), dtype=wanted, **_only(attrs, "axis")), wanted)
-
-
-def _running_product(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    array = _tensor(operands[0])
-    dtype = attrs.pop("dtype", None)
-    wanted = numpy_dtype(dtype) if dtype is not None else (_INT64 if array.dtype.kind in "biu" else array.dtype)
-    if wanted == _BFLOAT16:
-        raise Decline("left to MindSpore")
-    return wrap(kernel(array.astype(wanted, copy=False), dtype=wanted, **_only(attrs, "axis")), wanted)
-
-
 def _invert(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], dialect: str) -> Any:
     """`~x` is logical in MindSpore; only `ops` functions flip bits of integers."""
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     if array.dtype.kind != "b" and dialect == "tensor":
         raise Decline("`~` of integers is left to MindSpore")
     return wrap(kernel(array), array.dtype)
 
 
-def _truth(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    array = _tensor(operands[0])
-    if array.dtype == np.uint8:
-        raise Decline("left to MindSpore, whose answer for uint8 is uint8")
-    return wrap(kernel(_wide(array), **_axes(_only(attrs, "axis", "keepdims"))), np.dtype(np.bool_))
-
-
 def _pick(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """Elements by index tensor. Indices outside raise in the kernel and are left to MindSpore."""
-    array, index = _tensor(operands[0]), _tensor(operands[1])
+    array, index = tensor(operands[0]), tensor(operands[1])
     if index.dtype.kind != "i":
         raise Decline("an index tensor of this type is left to MindSpore")
-    return wrap(kernel(array, index, **_only(attrs, "axis")))
+    return wrap(kernel(array, index, **only(attrs, "axis")))
 
 
 # --- cutting, padding, filling -----------------------------------------------------------------------
@@ -325,7 +121,7 @@ def _pick(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
 
 def _split(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
     """split by sizes, chunk by a number of parts, unbind into slices."""
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     axis = attrs.get("axis", 0)
     parts = attrs["indices_or_sections"] if "indices_or_sections" in attrs else operands[1]
     length = array.shape[axis]
@@ -348,7 +144,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 def _pad(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """Pairs (before, after) from the last axis on."""
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     widths = attrs["pad_width"] if "pad_width" in attrs else operands[1]
     mode = _PAD_MODES.get(attrs.get("mode", "constant"))
     if type(widths) not in (list, tuple) or len(widths) % 2 or mode is None or any(type(w) is not int or w < 0 for w in widths):
@@ -366,15 +162,15 @@ def _pad(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialec
 
 def _einsum(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     equation, *tensors = operands[0]
-    arrays = [_tensor(value) for value in tensors]
+    arrays = [tensor(value) for value in tensors]
     if type(equation) is not str or attrs or len({array.dtype for array in arrays}) != 1 or arrays[0].dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    return wrap(kernel((equation, *map(_wide, arrays))), arrays[0].dtype)
+    return wrap(kernel((equation, *map(wide, arrays))), arrays[0].dtype)
 
 
 def _alike(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """zeros_like, ones_like, full_like."""
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     dtype = attrs.pop("dtype", None)
     wanted = array.dtype if dtype is None else numpy_dtype(dtype)
     if "fill_value" in attrs and type(attrs["fill_value"]) not in (bool, int):
@@ -386,14 +182,14 @@ def _alike(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
 
 def _masked_fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """`where` in the type of the tensor that is filled."""
-    mask, value, array = _tensor(operands[0]), operands[1], _tensor(operands[2])
+    mask, value, array = tensor(operands[0]), operands[1], tensor(operands[2])
     if mask.dtype.kind != "b" or type(value) not in (bool, int, float) or (type(value) is float and array.dtype.kind not in "fV"):
         raise Decline("left to MindSpore")
     return wrap(kernel(mask, scalar(value, array.dtype), array, **attrs), array.dtype)
 
 
 def _fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    array = _tensor(operands[0])
+    array = tensor(operands[0])
     value: Any = attrs.get("value", operands[1] if len(operands) > 1 else None)
     if type(value) not in (bool, int, float) or (type(value) is float and array.dtype.kind not in "fV"):
         raise Decline("left to MindSpore")
@@ -402,23 +198,24 @@ def _fill(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
 
 
 def _embedding(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    index, weight = _tensor(operands[0]), _tensor(operands[1])
+    index, weight = tensor(operands[0]), tensor(operands[1])
     if index.dtype.kind != "i" or attrs:
         raise Decline("left to MindSpore")
     return wrap(kernel(index, weight))
 
 
 def _cross_entropy(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    logits, target = _tensor(operands[0]), _tensor(operands[1])
+    logits, target = tensor(operands[0]), tensor(operands[1])
     weight = attrs.pop("weight", None)
     if weight is not None:
-        attrs["weight"] = _wide(_tensor(weight))
+        attrs["weight"] = wide(tensor(weight))
     if logits.dtype.kind not in "fV" or target.dtype.kind != "i" or (weight is not None and attrs["weight"].dtype != logits.dtype):
         raise Decline("left to MindSpore")
-    return wrap(kernel(_wide(logits), target, **attrs), logits.dtype)
+    return wrap(kernel(wide(logits), target, **attrs), logits.dtype)
 
 
 HANDLERS: dict[str, Handler] = {
+    **_REDUCTIONS,
     **{name: _read(name) for name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes", "strides")},
     "item": _to_python,
     "tolist": _to_python,
@@ -430,20 +227,6 @@ HANDLERS: dict[str, Handler] = {
     "setitem": _setitem,
     "astype": _cast,
     "cast": _cast,
-    "sum": _total,
-    "prod": _total,
-    "mean": _mean,
-    "var": _spread("var"),
-    "std": _spread("std"),
-    "max:method": _extreme_method,
-    "min:method": _extreme_method,
-    "max": _extreme,
-    "min": _extreme,
-    "ptp": _extreme,
-    "argmax": _arg_extreme("int64", "int64"),
-    "argmin": _arg_extreme("int32", "int64"),
-    "argsort": _argsort,
-    "count_nonzero": _count,
     "split": _split,
     "pad": _pad,
     "einsum": _einsum,
@@ -454,11 +237,7 @@ HANDLERS: dict[str, Handler] = {
     "where:fill": _masked_fill,
     "fill": _fill,
     "cross_entropy": _cross_entropy,
-    "cumsum": _running,
-    "cumprod": _running_product,
     "invert": _invert,
-    "any": _truth,
-    "all": _truth,
     "take": _pick,
     "take_along_axis": _pick,
     "gather": _pick,

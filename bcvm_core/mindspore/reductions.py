@@ -1,0 +1,178 @@
+"""Reductions, scans and orderings, with MindSpore's element types and its reading of `axis` and `keepdims`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import Decline
+from . import promotion
+from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, tensor, wide, wrap
+from .memory import Array
+
+
+def _axes(attrs: dict[str, Any]) -> dict[str, Any]:
+    """`axis` as NumPy takes it: MindSpore reads an empty tuple as all axes."""
+    axis = attrs.get("axis")
+    if type(axis) is list:
+        axis = tuple(axis)
+    attrs["axis"] = None if axis == () else axis
+    return attrs
+
+
+def _total(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """sum and prod: small integers accumulate in int64, `dtype` converts first."""
+    array = tensor(operands[0])
+    dtype = attrs.pop("dtype", None)
+    own = dtypes.BY_NAME[promotion.sum_type(dtypes.BY_NUMPY[array.dtype].name)].numpy
+    wanted = own if dtype is None else numpy_dtype(dtype)
+    array = array.astype(wanted, copy=False)
+    return wrap(kernel(wide(array), **_axes(attrs)), wanted)
+
+
+def _empty(array: Array, axis: Any) -> bool:
+    axes = range(array.ndim) if axis is None else (axis if type(axis) is tuple else (axis,))
+    return any(array.shape[a] == 0 for a in axes)
+
+
+def _nan_for_empty(function: Callable[..., Any], array: Array, attrs: dict[str, Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(array, **attrs)
+
+
+def _mean(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """Integers give the mean rounded towards zero in their own type; the mean of nothing is NaN."""
+    array = tensor(operands[0])
+    dtype = attrs.pop("dtype", None)
+    if dtype is not None:
+        array = array.astype(numpy_dtype(dtype), copy=False)
+    attrs = _axes(attrs)
+    if array.dtype.kind in "bc" or (array.dtype.kind in "iu" and _empty(array, attrs["axis"])):
+        raise Decline("left to MindSpore")
+    if _empty(array, attrs["axis"]):
+        return wrap(_nan_for_empty(np.mean, wide(array), attrs), array.dtype)
+    return wrap(kernel(wide(array), **attrs), array.dtype)
+
+
+def _spread(name: str) -> Handler:
+    """var and std: integers become float32."""
+    function = getattr(np, name)
+
+    def handler(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+        array = tensor(operands[0])
+        if array.dtype.kind in "bc" or attrs.get("dtype") is not None:
+            raise Decline("left to MindSpore")
+        attrs.pop("dtype", None)
+        kept = array.dtype if array.dtype.kind not in "iu" else np.dtype(np.float32)
+        array, attrs = wide(array.astype(kept, copy=False)), _axes(attrs)
+        try:
+            return wrap(kernel(array, **attrs), kept)
+        except Decline:  # too few elements: NumPy warns, MindSpore does not
+            return wrap(_nan_for_empty(function, array, attrs), kept)
+
+    return handler
+
+
+def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    array = tensor(operands[0])
+    if array.dtype.kind in "bc":
+        raise Decline("left to MindSpore")
+    return wrap(kernel(wide(array), **_axes(only(attrs, "axis", "keepdims"))), array.dtype)
+
+
+def _extreme_method(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """Tensor.max and min look at `keepdims` only when an axis is given."""
+    return _extreme(kernel, operands, _without_idle_keepdims(attrs), dialect)
+
+
+def _without_idle_keepdims(attrs: dict[str, Any]) -> dict[str, Any]:
+    return attrs if attrs.get("axis") is not None else {name: value for name, value in attrs.items() if name != "keepdims"}
+
+
+def _arg_extreme(index: str, mint_index: str) -> Handler:
+    """argmax and argmin; MindSpore's index types differ between `ops` and `mint`."""
+
+    def handler(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+        array = tensor(operands[0])
+        if array.dtype.kind in "bc":
+            raise Decline("left to MindSpore")
+        attrs = _without_idle_keepdims(only(attrs, "axis", "keepdims"))
+        return wrap(kernel(wide(array), **attrs), np.dtype(mint_index if dialect == "mint" else index))
+
+    return handler
+
+
+def _argsort(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """argsort, and sort with its (values, indices); equal elements keep their order."""
+    array = tensor(operands[0])
+    if array.dtype.kind in "bc":
+        raise Decline("left to MindSpore")
+    index = kernel(wide(array), kind="stable", **only(attrs, "axis"))
+    indices = wrap(index, INT64 if dialect.startswith("mint") else np.dtype(np.int32))
+    if not dialect.endswith("sort"):
+        return indices
+    return wrap(np.take_along_axis(array, index, attrs.get("axis", -1))), indices
+
+
+def _count(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    count = np.asarray(kernel(tensor(operands[0]), **_axes(only(attrs, "axis", "keepdims"))))
+    return wrap(count, INT64 if dialect == "mint" else np.dtype(np.int32))
+
+
+def _running(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """cumsum: `ops` keeps the type, Tensor's widens small integers to int32, `mint` to int64."""
+    array = tensor(operands[0])
+    dtype = attrs.pop("dtype", None)
+    wanted = array.dtype if dtype is None else numpy_dtype(dtype)
+    if dtype is None and (array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.dtype.itemsize < 4)):
+        if array.dtype == np.uint16:
+            raise Decline("left to MindSpore")
+        wanted = {"ops": array.dtype, "mint": INT64}.get(dialect, np.dtype(np.int32))
+    elif dtype is None and dialect == "mint" and array.dtype.kind == "i":
+        wanted = INT64
+    if wanted == BFLOAT16 or wanted.kind == "b":
+        raise Decline("left to MindSpore")
+    return wrap(kernel(array.astype(wanted, copy=False), dtype=wanted, **only(attrs, "axis")), wanted)
+
+
+def _running_product(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    array = tensor(operands[0])
+    dtype = attrs.pop("dtype", None)
+    wanted = numpy_dtype(dtype) if dtype is not None else (INT64 if array.dtype.kind in "biu" else array.dtype)
+    if wanted == BFLOAT16:
+        raise Decline("left to MindSpore")
+    return wrap(kernel(array.astype(wanted, copy=False), dtype=wanted, **only(attrs, "axis")), wanted)
+
+
+def _truth(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    array = tensor(operands[0])
+    if array.dtype == np.uint8:
+        raise Decline("left to MindSpore, whose answer for uint8 is uint8")
+    return wrap(kernel(wide(array), **_axes(only(attrs, "axis", "keepdims"))), np.dtype(np.bool_))
+
+
+HANDLERS: dict[str, Handler] = {
+    "sum": _total,
+    "prod": _total,
+    "mean": _mean,
+    "var": _spread("var"),
+    "std": _spread("std"),
+    "max:method": _extreme_method,
+    "min:method": _extreme_method,
+    "max": _extreme,
+    "min": _extreme,
+    "ptp": _extreme,
+    "argmax": _arg_extreme("int64", "int64"),
+    "argmin": _arg_extreme("int32", "int64"),
+    "argsort": _argsort,
+    "count_nonzero": _count,
+    "cumsum": _running,
+    "cumprod": _running_product,
+    "any": _truth,
+    "all": _truth,
+}
