@@ -101,7 +101,9 @@ def _empty_mean_text() -> str:
 def _mean_of_nothing(array: Any, axes: Any, dtype: Any, keepdims: Any) -> Any:
     """0 / 0 in every element there is, with NumPy's two warnings."""
     shape = tuple(n for i, n in enumerate(array.shape) if i not in axes)
-    result = finish(np.full(shape, np.nan, dtype), array, axes, dtype, keepdims)
+    with np.errstate(invalid="ignore"):  # divided, for the sign that the processor gives this NaN
+        nothing = np.true_divide(np.zeros(shape, dtype), dtype.type(0))
+    result = finish(nothing, array, axes, dtype, keepdims)
     fpstatus.warn(_empty_mean_text())
     if np.size(result):
         fpstatus.note("invalid", "divide" if isinstance(result, np.ndarray) else "scalar divide")
