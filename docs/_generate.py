@@ -190,6 +190,21 @@ def magics(_: str) -> str:
     return "\n\n".join(f"```text\n{parser.format_help().rstrip()}\n```" for parser in (line_parser(), cell_parser()))
 
 
+@generator
+def sizes(_: str) -> str:
+    """Encoded sizes of the fixed suite of models: once with hints against once per shape."""
+    from bcvm_core.isa import sizes as measured
+    from bcvm_core.isa.text import assemble
+
+    suite = sorted((ROOT / "tests" / "isa" / "suite").glob("*.bc"))
+    rows = []
+    for one, two, eight in measured.table([assemble(path.read_text(encoding="utf-8"), filename=path.name) for path in suite]):
+        saved = (f"{share:.0%}" for size in (two, eight) for share in (size.saved_of_files, size.saved_of_bundle))
+        rows.append((one.model, one.once_bytes, one.files_bytes, *saved))
+    head = ("model", "with hints, bytes", "at 1 shape, bytes", "2 shapes: saved", "2, one bundle", "8 shapes: saved", "8, one bundle")
+    return table(head, rows)
+
+
 def _parsers(name: str, parser: argparse.ArgumentParser) -> Iterable[tuple[str, argparse.ArgumentParser]]:
     yield name, parser
     for action in parser._actions:
