@@ -146,7 +146,7 @@ def is_native(tp: type) -> bool:
 
 def runs_no_user_code(tp: type) -> bool:
     """Whether Python's operators on values of a type run nothing of the user's: such a call can be replayed."""
-    return tp in _BUILTIN or issubclass(tp, np.generic)
+    return tp in _BUILTIN or issubclass(tp, np.generic | np.dtype | type) or tp.__module__ == "mindspore._c_expression.typing"
 
 
 def rebinds(tp: type) -> bool:
