@@ -71,8 +71,9 @@ def test_interpreter_is_plain_python(generated: Generated) -> None:
 def test_interpreter_and_linked_form_give_the_same_bits(generated: Generated) -> None:
     plain = build(generated)
     call, linked = interpreted(plain), jit(plain)
-    for _ in range(2):
-        assert seen(outcome(call, generated.arguments)) == seen(outcome(linked, generated.arguments)), str(generated)
+    with np.errstate(all="ignore"):  # where a warning may become an error the linked form leaves the op to NumPy
+        for _ in range(2):
+            assert seen(outcome(call, generated.arguments)) == seen(outcome(linked, generated.arguments)), str(generated)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
