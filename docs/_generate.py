@@ -133,7 +133,7 @@ def text_form(_: str) -> str:
 
     _, _, body = inspect.cleandoc(text.__doc__ or "").partition("::\n\n")
     block, _, rest = body.partition("\n\nOperands:")
-    return f"```text\n{inspect.cleandoc(block)}\n```\n\nOperands:{rest}".replace("``", "`")
+    return f"```text\n{inspect.cleandoc(block)}\n```\n\nOperands:" + rest.replace("``", "`")
 
 
 @generator

@@ -30,7 +30,9 @@ def test_pages_are_filled_in(site: Path) -> None:
     pages = {path.name: path.read_text(encoding="utf-8") for path in site.glob("*.html")}
     assert [name for name, text in pages.items() if "{{" in text] == []
     assert [row.name for row in TABLE if row.name not in pages["bytecode.html"]] == []
-    assert "LOAD_TENSOR" in pages["index.html"]
+    listings = [re.sub(r"<[^>]+>", "", text) for text in re.findall(r"<pre.*?</pre>", pages["bytecode.html"], re.DOTALL)]
+    assert any("LOAD_TENSOR  r0, x, [B, C, H, W]" in text for text in listings)
+    assert any(".program NAME(param, ...)" in text for text in listings)
 
 
 @pytest.mark.slow
