@@ -81,6 +81,17 @@ class Recording:
         return f"{TEXT[kind]} encountered in {self._names.get(kind, op)}" if kind in TEXT else kind
 
 
+def is_recording() -> bool:
+    """Is a recording open in this thread?"""
+    return _state.top is not None
+
+
+def modes() -> dict[str, str]:
+    """What the user asked for per kind of event, also within a recording."""
+    top = _state.top
+    return top.modes if top is not None else _user_modes()
+
+
 def recording() -> Recording:
     """A context manager under which events are collected instead of reported."""
     return Recording()

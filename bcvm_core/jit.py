@@ -100,12 +100,16 @@ def _attach(function: types.FunctionType, linker: Linker) -> None:
     """Hang the read-only views on the function."""
     linker.functions.add(function)
     reference = weakref.ref(function)  # no cycle through the function: its constants go when it goes
+
+    def alive() -> types.FunctionType:
+        return reference() or linker.prototype()
+
     function.__dict__[_ATTRIBUTE] = linker
     views = {
         "stats": lambda: linker.stats,
         "explain": linker.explain,
-        "program": lambda *args: program_of(reference(), *args),
-        "dis": lambda *args: _dis(reference(), *args),
+        "program": lambda *args: program_of(alive(), *args),
+        "dis": lambda *args: _dis(alive(), *args),
     }
     for name, view in views.items():
         function.__dict__.setdefault(name, view)

@@ -151,6 +151,11 @@ def stretched(shapes: Iterable[Sequence[int]]) -> tuple[bool, ...]:
     return tuple(shape != target for shape in shapes)
 
 
+def _has_shape(tp: type) -> bool:
+    """Whether values of a type are arrays or foreign tensors (others are asked nothing: that might run user code)."""
+    return tp is np.ndarray or (not issubclass(tp, np.generic) and adapter_for(tp) is not None)
+
+
 IMAGE_ATTRS = ("layout", "data_format")
 """Attributes by which conv-like ops say how the axes of an image operand are ordered."""
 
@@ -164,11 +169,11 @@ def classify_all(op: OpInfo, operands: Sequence[Any], attrs: Mapping[str, Any]) 
         image = next((attrs[name] for name in IMAGE_ATTRS if isinstance(attrs.get(name), str)), "NCHW")
         return tuple(classify(value, image=image) for value in operands)
     if op.shape_rule == "elementwise" and len(operands) > 1:
-        wide = stretched(getattr(value, "shape", ()) for value in operands if hasattr(value, "dtype") and not isinstance(value, np.generic))
-        marks = iter(wide)
+        shaped = [_has_shape(type(value)) for value in operands]
+        marks = iter(stretched(value.shape for value, has_shape in zip(operands, shaped, strict=True) if has_shape))
         return tuple(
-            classify(value, broadcast=next(marks)) if hasattr(value, "dtype") and not isinstance(value, np.generic) else classify(value)
-            for value in operands
+            classify(value, broadcast=next(marks)) if has_shape else classify(value)
+            for value, has_shape in zip(operands, shaped, strict=True)
         )
     return tuple(classify(value) for value in operands)
 

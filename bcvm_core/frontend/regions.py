@@ -126,7 +126,7 @@ class Classifier:
             return self.lookup(node.id)
         if isinstance(node, ast.Attribute):
             base = self.resolve(node.value)
-            return getattr(base, node.attr, MISSING) if isinstance(base, types.ModuleType) else MISSING
+            return _module_attribute(base, node.attr) if isinstance(base, types.ModuleType) else MISSING
         return MISSING
 
     def _infer_kinds(self, seeds: dict[str, Kind]) -> None:
@@ -355,6 +355,13 @@ class Classifier:
         args = list(node.args)
         bound = registry.bind(op, spelling, args, keywords, registry.REQUIRED if receiver is None else receiver)
         return None if bound is None else _star_to_tuple(bound)
+
+
+def _module_attribute(module: types.ModuleType, name: str) -> Any:
+    """What is in the module already; asking `__getattr__` (lazy imports) might run user code."""
+    if type(module).__getattribute__ is not types.ModuleType.__getattribute__:
+        return MISSING
+    return vars(module).get(name, MISSING)
 
 
 def _in_place_method(node: ast.Call) -> bool:

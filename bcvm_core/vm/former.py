@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from ..frontend.lowering import RegionCode
 from ..frontend.regions import MISSING, Classifier, Kind, Lookup
-from ..frontend.scopes import Scope, parameters
+from ..frontend.scopes import FRAME_READERS, Scope, parameters
 from ..frontend.source import copy_tree
 from ..isa.hints import ShapeHint
 
@@ -55,8 +56,8 @@ class FormerContext:
 
 def site_key(form: str, first: ast.AST, last: ast.AST | None = None) -> SiteKey:
     """A site's identity within its function: its form and source span."""
-    end = last or first
-    return (form, first.lineno, first.col_offset, end.end_lineno or 0, end.end_col_offset or 0)  # type: ignore[attr-defined]
+    start, end = first.__dict__.get("bcvm_span", (first, last or first))
+    return (form, start.lineno, start.col_offset, end.end_lineno or 0, end.end_col_offset or 0)
 
 
 class Former(ABC):
@@ -73,6 +74,7 @@ class Former(ABC):
         self.bound = set(bound) | (set(parameters(arguments)) if isinstance(arguments, ast.arguments) else set())
         self.observable = self.scope.inner | self.scope.declared
         self.deleted = set(_deleted_names(node))
+        self.reads_frame = self.scope.reads_frame or any(self._is_frame_reader(n) for n in (*self.scope.loads, *self.scope.inner))
 
     def _classifier(self, personality: str) -> Classifier:
         return Classifier(
@@ -84,6 +86,11 @@ class Former(ABC):
             unsafe_attributes=self.context.unsafe_attributes,
             namespace_scope=self.context.namespace_scope,
         )
+
+    def _is_frame_reader(self, name: str) -> bool:
+        """Is it another name of a function that looks at its caller's frame?"""
+        value = self.context.lookup(name)
+        return isinstance(value, types.FunctionType | types.BuiltinFunctionType) and value.__name__ in FRAME_READERS
 
     @abstractmethod
     def statement(self, node: ast.stmt) -> ast.stmt:

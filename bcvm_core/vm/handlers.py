@@ -153,7 +153,7 @@ def _site(frame: Frame, op: str) -> CallSite:
     if site is None:
         form = _python_form(frame)
         is_function = frame.pc in notes.get("vm.functions", ()) or (form is not None and form.function)
-        site = sites[frame.pc] = CallSite(op, syntax=False if is_function else None)
+        site = sites[frame.pc] = CallSite(op, syntax=not is_function)
     return site
 
 

@@ -116,6 +116,10 @@ class Linker(SiteOwner):
         garbage collector does not look into code objects."""
         return self._code()
 
+    def prototype(self) -> types.FunctionType:
+        """The function as it was before linking, but for its defaults."""
+        return types.FunctionType(self.original, self.globals, self.name.rpartition(".")[2], None, tuple(self.closure.values()))
+
     def lookup(self, name: str) -> Any:
         """The value of a free, global or builtin name now, or MISSING."""
         if name in self.closure:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..errors import Decline
 from ..frontend.lowering import RegionCode, op_name
-from ..isa.program import Arg, Instruction
+from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
 from ..tiers.select import CallSite, commit
 from .attributes import read_attribute
+from .trust import check, is_trusted
 
 _CONTAINERS = (dict, list)
-OnStep = Callable[[int, Callable[[], Any]], Any]
+OnStep = Callable[..., Any]  # called with the pc, the call and its operands
 
 
 class Runner(Protocol):
@@ -24,12 +25,15 @@ class Runner(Protocol):
     code: RegionCode
     hidden: bool
     is_tree: bool
+    types: tuple[type, ...]  # of the code's inputs
 
     def site(self, pc: int, op: str) -> CallSite: ...
 
     def own(self, receiver: Any) -> None: ...
 
     def look(self, *loaded: Any) -> None: ...
+
+    def hold(self, target: Any, value: Any) -> None: ...
 
 
 def is_load(instruction: Instruction) -> bool:
@@ -45,14 +49,18 @@ class PlanWriter:
         self.on_step = on_step
         self.program = runner.code.program
         self.namespace: dict[str, Any] = {"read_attribute": read_attribute, "step": on_step, "store_item": store_item, "commit": commit}
+        self.namespace["__name__"] = f"{__package__}.steps"
         self.lines: list[str] = []
         self.params: list[str] = []
+        self.checks = Checks(self.program)
+        self.namespace["check"] = check
 
     def source(self) -> str:
         """`def steps(...)`; for a region with a write the result is a function that commits it."""
         write_at = self.runner.code.write_at
         look_at = self._look_at() if self.runner.hidden else -1
         for pc, instruction in enumerate(self.program.instructions):
+            self.lines += self._checks(instruction)
             if pc == write_at and self.on_step is not None:
                 self.lines += self._write_value(pc, instruction)
                 self.lines.append("return None")
@@ -79,7 +87,7 @@ class PlanWriter:
     def _with_commit(self, write_at: int) -> str:
         """Everything up to the value to be written, then a closure that writes and finishes."""
         instructions = self.program.instructions
-        head = self.lines + self._write_value(write_at, instructions[write_at])
+        head = self.lines + self._write_value(write_at, instructions[write_at]) + self._hold(write_at)
         tail = [self._commit_line(write_at, instructions[write_at])]
         tail += [self._line(pc, instructions[pc]) for pc in range(write_at + 1, len(instructions))]
         finish = ["def finish():", *(f"    {line}" for line in tail), "return finish"]  # registers are written once
@@ -95,7 +103,25 @@ class PlanWriter:
         rest = ", ".join(self._argument(a) for a in args if a.name != "out")
         self.namespace["inplace_value"] = inplace_value
         call = f"inplace_value({site}, {out}, {rest})"
-        return [f"w{dest} = {self._stepped(pc, call)}"]
+        return [f"w{dest} = {self._stepped(pc, call, args)}"]
+
+    def _hold(self, write_at: int) -> list[str]:
+        """What must be known before anything is written."""
+        self.namespace["hold"] = self.runner.hold
+        dest, op, _, args = self.program.instructions[write_at].operands
+        if op == "setitem":
+            return [f"hold({self._arg(args[0])}, {self._arg(args[2])})"]
+        out = next(self._arg(a) for a in args if a.name == "out")
+        lines = [f"hold({out}, w{dest})"]
+        for instruction in self.program.instructions[write_at + 1 :]:
+            if op_name(instruction) == "setitem":  # `t[0] += x` writes to t[0], then stores it: t may refuse that
+                self.namespace["takes_items"] = takes_items
+                lines.append(f"takes_items({self._arg(instruction.operands[3][0])})")
+        return lines
+
+    def _checks(self, instruction: Instruction) -> list[str]:
+        """Checks of values that may run user code, before their first use in an op."""
+        return [f"check(r{register})" for register in self.checks.before(instruction, self.runner.types)]
 
     def _commit_line(self, pc: int, instruction: Instruction) -> str:
         dest, op, _, args = instruction.operands
@@ -105,8 +131,11 @@ class PlanWriter:
         self.namespace["ndarray"] = np.ndarray
         return f"r{dest} = commit({out}, w{dest}) if type({out}) is ndarray else w{dest}"
 
-    def _stepped(self, pc: int, call: str) -> str:
-        return call if self.on_step is None else f"step({pc}, lambda: {call})"
+    def _stepped(self, pc: int, call: str, args: Iterable[Arg] = (), operands: str = "") -> str:
+        if self.on_step is None:
+            return call
+        shown = operands or ", ".join(self._arg(a) for a in args if a.name is None)
+        return f"step({pc}, lambda: {call}, {shown})"
 
     def _site(self, pc: int, op: str) -> str:
         name = f"s{pc}"
@@ -144,8 +173,8 @@ class PlanWriter:
             call = f"{self._site(pc, op)}({', '.join(self._argument(a) for a in args)})"
             if pc in self.runner.code.member_pcs:
                 self.namespace["own"] = self.runner.own
-                return f"own({self._arg(args[0])}); r{dest} = {self._stepped(pc, call)}"
-            return f"r{dest} = {self._stepped(pc, call)}"
+                return f"own({self._arg(args[0])}); r{dest} = {self._stepped(pc, call, args)}"
+            return f"r{dest} = {self._stepped(pc, call, args)}"
         if opcode in ("BUILD_TUPLE", "BUILD_LIST"):
             items = ", ".join(self._arg(a) for a in operands[1])
             return f"r{operands[0]} = ({items}{',' if operands[1] else ''})" if opcode == "BUILD_TUPLE" else f"r{operands[0]} = [{items}]"
@@ -160,7 +189,7 @@ class PlanWriter:
         name = f"c{pc}"
         self.namespace[name] = value
         pair = f"{name}, r{source}" if row.reversed else f"r{source}, {name}"
-        return f"r{dest} = {self._stepped(pc, f'{self._site(pc, row.const_op)}({pair})')}"
+        return f"r{dest} = {self._stepped(pc, f'{self._site(pc, row.const_op)}({pair})', operands=pair)}"
 
     def _result(self, register: int) -> str:
         """Expressions come back in a 1-tuple, one output as itself, several as a tuple."""
@@ -168,6 +197,60 @@ class PlanWriter:
         if code.value and self.runner.is_tree:
             return f"(r{register},)"
         return f"r{register}[0]" if not code.value and len(code.outputs) == 1 else f"r{register}"
+
+
+class Checks:
+    """Which registers may hold values that run user code, or containers of such, and are not checked yet."""
+
+    def __init__(self, program: Program) -> None:
+        loads = [i for i in program.instructions if i.opcode in ("LOAD_TENSOR", "LOAD_VAR")]
+        self.position = {i.operands[0]: position for position, i in enumerate(loads)}
+        self.arrays: set[int] = set()
+        self.open: set[int] = set()
+
+    def before(self, instruction: Instruction, types: tuple[type, ...]) -> list[int]:
+        """Registers to check before the instruction runs; notes what it defines."""
+        opcode, operands = instruction.opcode, instruction.operands
+        if opcode in ("LOAD_TENSOR", "LOAD_VAR"):
+            tp = types[self.position[operands[0]]]
+            if tp is np.ndarray:
+                self.arrays.add(operands[0])
+            elif not is_trusted(tp):
+                self.open.add(operands[0])
+            return []
+        if opcode == "LOAD_ATTR":
+            self.open.add(operands[0])
+            return []
+        if opcode == "MOVE":
+            if operands[1] in self.open:
+                self.open.add(operands[0])
+            return []
+        if opcode == "CALL_OP":
+            return self._of_call(operands[0], operands[1], operands[3])
+        if opcode in ("BUILD_TUPLE", "BUILD_LIST"):
+            if any(not a.is_const and a.index in self.open for a in operands[1]):
+                self.open.add(operands[0])
+            return []
+        return self._take([operands[1]]) if instruction.row.const_op else []
+
+    def _of_call(self, dest: int, op: str, args: tuple[Arg, ...]) -> list[int]:
+        used = [a.index for a in args if not a.is_const]
+        if op in ("getitem", "setitem") and not args[0].is_const:
+            holder = used.pop(0)
+            if op == "getitem" and holder not in self.arrays:
+                self.open.add(dest)  # whatever the container holds
+        return self._take(used)
+
+    def _take(self, registers: list[int]) -> list[int]:
+        found = [r for r in dict.fromkeys(registers) if r in self.open]
+        self.open.difference_update(found)
+        return found
+
+
+def takes_items(target: Any) -> None:
+    """Raises Decline when storing an item in `target` may fail or run user code."""
+    if type(target) not in _CONTAINERS and registry.personality_of(type(target)) is None:
+        raise Decline(f"storing an item in a {type(target).__name__}")
 
 
 def inplace_value(site: CallSite, target: Any, *operands: Any, **attrs: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import config, fpstatus
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
@@ -16,7 +18,7 @@ from ..tiers.select import CallSite
 from .attributes import UnsafeAttribute
 from .forced import interpret_region
 from .plan import OnStep, PlanWriter, is_load
-from .site import NoTensorError, SiteOwner, idle, warn_events, warning_name
+from .site import NoTensorError, SiteOwner, event_texts, idle, may_raise, warn_events
 
 Plan = Callable[..., Any]
 _WARN_ONLY = frozenset({"warn", "ignore"})
@@ -76,7 +78,7 @@ class Region:
             self.plans[types] = None
             self.hand_back("not spelled as an op for these operands", self.code.ops)
             return None
-        runner = RegionRunner(self, code, personality, hidden)
+        runner = RegionRunner(self, code, personality, hidden, types)
         self.plans[types] = runner
         self.owner.stats.count_bound()
         if bus.active:
@@ -109,15 +111,16 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "sites", "steps")
+    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "steps")
 
-    def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool) -> None:
+    def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool, types: tuple[type, ...]) -> None:
         self.region = region
         self.code = code
         self.personality = personality
         self.hidden = hidden
         self.is_tree = region.key[0] == "tree"
         self.order = [region.code.inputs.index(name) for name in code.inputs]
+        self.types = tuple(types[i] for i in self.order)
         self.sites: dict[int, CallSite] = {}
         self.steps = self._generate()
 
@@ -132,9 +135,11 @@ class RegionRunner:
             with fpstatus.recording() as record:
                 result = self.steps(*inputs)
             if record.kinds and not self._report(inputs):
+                region.last_reason = "a floating-point event that Python reports itself"
+                region.owner.stats.count_replay(self.code.ops, region.last_reason)
                 return None
             if self.code.write_at is not None:
-                result = self._commit(result, record.modes)
+                result = self._commit(result)
         except NoTensorError as error:
             if error.personality is None:
                 region.miss()
@@ -151,6 +156,8 @@ class RegionRunner:
             return None
         except StrictError:
             raise
+        except RecursionError:
+            return None
         except Exception as error:  # the op's own error: Python replays and raises it at the user's line
             region.last_reason = f"{type(error).__name__}: {error}"
             region.owner.stats.count_replay(self.code.ops, type(error).__name__)
@@ -159,15 +166,20 @@ class RegionRunner:
         region.owner.stats.count_op(self.code.ops)
         return result
 
-    def _commit(self, finish: Callable[[], Any], modes: dict[str, str]) -> Any:
-        """Do the write. Storing may cast, and a cast may overflow: under "raise" and its like that is Python's."""
-        if self.code.program.instructions[self.code.write_at or 0].operands[1] == "setitem" and not _WARN_ONLY.issuperset(modes.values()):
-            raise Decline("stores under numpy.errstate other than warn and ignore are left to Python")
+    def _commit(self, finish: Callable[[], Any]) -> Any:
+        """Do the write, which `hold` has let pass. Storing may cast, and a cast may overflow."""
         with fpstatus.recording() as record:
             result = finish()
         if record.kinds:
             warn_events(self.region.owner, [(record.text(kind, "cast"), self._line_of(self.code.write_at or 0)) for kind in record.kinds])
         return result
+
+    def hold(self, target: Any, value: Any) -> None:
+        """Before anything is written: may reporting the write end in an exception? After it nothing can be replayed."""
+        if type(target) is not np.ndarray or _casts_silently(value, target.dtype):
+            return
+        if may_raise() or not _WARN_ONLY.issuperset(fpstatus.modes().values()):
+            raise Decline("a store that casts, where its warnings may become exceptions")
 
     def own(self, receiver: Any) -> None:
         """Methods and attributes are those of tensors of the kind the region was bound for."""
@@ -189,22 +201,22 @@ class RegionRunner:
         events: list[tuple[str, int]] = []
         pending: list[Any] = []
 
-        def on_step(pc: int, call: Callable[[], Any]) -> Any:
+        def on_step(pc: int, call: Callable[[], Any], *operands: Any) -> Any:
             with fpstatus.recording() as record:
                 value = call()
-            if any(record.mode(k) != "warn" for k in record.kinds):
-                pending.append(pc)
-            op = registry.row(op_name(self.code.program.instructions[pc]))
-            events.extend((record.text(k, warning_name(self.sites[pc], op)), self._line_of(pc)) for k in record.kinds)
+            if record.kinds:
+                op = registry.row(op_name(self.code.program.instructions[pc]))
+                texts = event_texts(record, self.sites[pc], op, operands)
+                pending.extend([pc] if texts is None else [])
+                events.extend((text, self._line_of(pc)) for text in texts or ())
             return value
 
+        if may_raise():
+            return False
         self._generate(on_step)(*inputs)
         if pending:
             return False
-        try:
-            warn_events(self.region.owner, events)
-        except RuntimeWarning:
-            return False  # a filter made it an error: Python raises it where the user sees it
+        warn_events(self.region.owner, events)
         return True
 
     def _line_of(self, pc: int) -> int:
@@ -229,6 +241,14 @@ class RegionRunner:
     def site(self, pc: int, op: str) -> CallSite:
         """The call site of an instruction, made once."""
         if pc not in self.sites:
-            syntax = False if pc in self.code.function_pcs else None
+            syntax = pc not in self.code.function_pcs
             self.sites[pc] = CallSite(op, syntax=syntax, shape_hint=self._hint(pc))
         return self.sites[pc]
+
+
+def _casts_silently(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Can no warning come from storing `value` in an array of `dtype`?"""
+    kind = getattr(value, "dtype", None)
+    if kind is None:
+        return type(value) is bool or (type(value) in (int, float) and dtype == np.float64)
+    return bool(np.can_cast(kind, dtype, "safe"))

@@ -201,7 +201,11 @@ class RegionFormer(RunFormer, ExpressionFormer):
     def _holder_stays(self, node: ast.AugAssign) -> bool:
         """`o.w += value`: is o after the value what it was before? (nobody else can bind a local name that is no cell)"""
         holder = node.target.value if isinstance(node.target, ast.Attribute) else None
-        if not isinstance(holder, ast.Name) or holder.id in self.observable or not self.classifier.is_local(holder.id):
+        if not isinstance(holder, ast.Name):
+            return False
+        if self.classifier.info(node.value) is not None:
+            return True
+        if holder.id in self.observable or not self.classifier.is_local(holder.id):
             return False
         return holder.id not in [n for part in ast.walk(node.value) if isinstance(part, ast.NamedExpr) for n in stored_names(part.target)]
 

@@ -12,7 +12,7 @@ from ..frontend.lowering import RegionCode, RegionLowerer
 from ..frontend.regions import Classifier, Kind
 from ..frontend.source import copy_tree
 from ..ops import registry
-from .former import Former, Relower, SiteKey, at, site_key
+from .former import UNREADABLE, Former, Relower, SiteKey, at, site_key
 
 
 class RunFormer(Former):
@@ -123,10 +123,10 @@ class RunFormer(Former):
         if code is None:
             out += [self.statement(s) for s in statements]
             return
-        out.append(self._emit_match(statements, code, key, capture))
+        out.append(self._emit(statements, code, key, capture))
 
     def _free_to_capture(self, name: str) -> bool:
-        return name not in self.observable and not self.scope.reads_frame and not self.context.namespace_scope
+        return name not in self.observable and not self.reads_frame and not self.context.namespace_scope
 
     def _outputs(self, statements: list[ast.stmt]) -> tuple[str, ...]:
         names = list(dict.fromkeys(n for s in statements for n in _assigned(s)))
@@ -135,7 +135,7 @@ class RunFormer(Former):
     def _needed(self, name: str, statements: list[ast.stmt]) -> bool:
         """Flow-insensitive: may the frame or anyone else see this store?"""
         scope = self.scope
-        if self.context.namespace_scope or scope.reads_frame or name in self.observable or name in scope.params:
+        if self.context.namespace_scope or self.reads_frame or name in self.observable or name in scope.params:
             return True
         return scope.stores[name] != 1 or scope.reads_outside(name, statements)
 
@@ -147,12 +147,36 @@ class RunFormer(Former):
         outputs = () if returns else self._outputs(statements)
         return lowerer.finish(statements, outputs, value if returns else None)
 
-    def _emit_match(self, statements: list[ast.stmt], code: RegionCode, key: SiteKey, capture: str | None) -> ast.stmt:
+    def _emit(self, statements: list[ast.stmt], code: RegionCode, key: SiteKey, capture: str | None) -> ast.stmt:
+        """The region and, where it gives None, the statements.
+
+        Globals and cells may have been deleted since. A region reads all its names first, so that error would
+        come too early: then, too, the statements run, outside the `try`, and raise it where it belongs.
+        """
+        first, last = statements[0], statements[-1]
+        if not self._reads_outer_names(code):
+            return self._emit_match(statements, code, key, capture, statements, at(ast.Pass(), last))
+        match = self._emit_match(statements, code, key, capture, [at(ast.Pass(), first)], at(ast.Break(), last))
+        unreadable = at(ast.Constant(UNREADABLE), first)
+        handler = at(ast.ExceptHandler(unreadable, None, [at(ast.Pass(), first)]), first)
+        attempt = at(ast.Try([match], [handler], [], []), first)
+        leave = [] if isinstance(last, ast.Return) else [at(ast.Break(), last)]
+        return at(ast.While(at(ast.Constant(True), first), [attempt, *statements, *leave], []), first)
+
+    def _reads_outer_names(self, code: RegionCode) -> bool:
+        nodes = (*code.input_nodes, *code.callable_nodes)
+        names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return not all(self.classifier.is_local(name) for name in names)
+
+    def _emit_match(
+        self, statements: list[ast.stmt], code: RegionCode, key: SiteKey, capture: str | None, otherwise: list[ast.stmt], done: ast.stmt
+    ) -> ast.stmt:
+        """`match` on the region: `otherwise` where it gives None; its outputs are bound, then `done`."""
         first, last = statements[0], statements[-1]
         originals = [copy_tree(s) for s in statements]
         relower = self._relower_run(originals, returns=capture is not None)
         call = self._call(self.context.factory.region(key, code, relower), code, first)
-        body: list[ast.stmt] = [at(ast.Pass(), last)]
+        body: list[ast.stmt] = [done]
         pattern: ast.pattern
         if capture is not None:
             pattern = ast.MatchAs(name=capture)
@@ -162,7 +186,7 @@ class RunFormer(Former):
         else:
             pattern = ast.MatchSequence([at(ast.MatchAs(name=n), last) for n in code.outputs])
         cases = [
-            ast.match_case(at(ast.MatchSingleton(None), first), None, statements),
+            ast.match_case(at(ast.MatchSingleton(None), first), None, otherwise),
             ast.match_case(at(pattern, last), None, body),
         ]
         return at(ast.Match(call, cases), first)

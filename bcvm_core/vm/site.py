@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
-from .. import config
+from .. import config, fpstatus
 from ..errors import Decline
 from ..isa.signature import table as signatures
 from ..ops import registry
 from ..tiers.select import CallSite
+from . import attribution as attribution  # watches from here on
 from .stats import Stats
+
+_FAST_POWERS = (0, 1, 2, -1, 0.5)
+_DOUBLES = frozenset({"float64", "pyfloat"})
+_BOOLS = frozenset({"bool", "pybool"})
+_SHOWWARNING: Any = getattr(warnings, "_showwarning_orig", warnings.showwarning)
 
 
 class NoTensorError(Decline):
@@ -49,13 +56,44 @@ def idle() -> bool:
     return not knobs.enabled or sys.gettrace() is not None or knobs.force_tier == "plain"
 
 
-def warning_name(site: CallSite, op: registry.OpInfo) -> str:
-    """The name NumPy gives an op in floating-point warnings."""
+class EventError(Exception):
+    """A floating-point event that only Python can report as the user asked."""
+
+
+def event_texts(record: fpstatus.Recording, site: CallSite, op: registry.OpInfo, operands: Sequence[Any]) -> list[str] | None:
+    """NumPy's warnings for what happened in one op; None where Python must compute and report it."""
+    name = _warning_name(site, op, operands)
+    if name is None or any(record.mode(kind) != "warn" or kind not in fpstatus.TEXT for kind in record.kinds):
+        return None  # the latter: warnings of NumPy's Python code name its own lines
+    return [record.text(kind, name) for kind in record.kinds]
+
+
+def _warning_name(site: CallSite, op: registry.OpInfo, operands: Sequence[Any]) -> str | None:
+    """The name NumPy gives an op in floating-point warnings; None where it cannot be told.
+
+    Scalars of one kind are computed by themselves ("scalar add"); with two kinds it depends on their values.
+    `x ** 2` is a square, and so on.
+    """
     name = op.fp_name or op.name
+    if op.family == "reduce":
+        return None  # NumPy's are Python code, and its lines are named
     if op.scalar is None or site.syntax is False or not site.signature:
         return name
-    operands = signatures.row(site.signature).operands
-    return f"scalar {name}" if all(c.layout == "scalar" for c in operands) else name
+    if op.name == "pow" and type(operands[-1]) in (int, float) and operands[-1] in _FAST_POWERS:
+        return None
+    classes = signatures.row(site.signature).operands
+    if any(c.layout != "scalar" for c in classes):
+        return name
+    kinds = {c.dtype for c in classes}
+    certain = len(kinds) == 1 or kinds <= _DOUBLES
+    return f"scalar {name}" if certain and not kinds & _BOOLS else None
+
+
+def may_raise() -> bool:
+    """May a RuntimeWarning become an exception now? (a filter, or a `warnings.showwarning` of the user's)"""
+    if warnings.showwarning is not _SHOWWARNING:
+        return True
+    return any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters)
 
 
 def warn_events(owner: SiteOwner, events: list[tuple[str, int]]) -> None:

@@ -64,14 +64,16 @@ class ExpressionFormer(Former):
     def _comparison_chain(self, node: ast.Compare) -> ast.expr:
         """a < b < c is (a < b) and (b < c) where evaluating b twice cannot be noticed."""
         values = [node.left, *node.comparators]
-        if any(self.classifier.info(v) is None for v in values):
+        once = all(isinstance(v, ast.Name | ast.Constant) for v in values[1:-1])  # anything else may run user code, twice
+        if not once or any(self.classifier.info(v) is None for v in values):
             self._children(node)
             return node
-        pairs = [
-            _between(ast.Compare(copy_tree(left), [op], [copy_tree(right)]), left, right)
-            for left, op, right in zip(values, node.ops, values[1:], strict=False)
-        ]
-        return at(ast.BoolOp(ast.And(), [self.expression(p) for p in pairs]), node)
+        pairs: list[ast.expr] = []
+        for left, op, right in zip(values, node.ops, values[1:], strict=False):
+            pair = at(ast.Compare(copy_tree(left), [op], [copy_tree(right)]), node)  # errors point at the whole chain
+            pair.bcvm_span = (left, right)  # type: ignore[attr-defined]
+            pairs.append(self.expression(pair))
+        return at(ast.BoolOp(ast.And(), pairs), node)
 
     def _value_site(self, node: ast.expr) -> ast.expr | None:
         """`V(operands)()` when the node may be an op, else None."""
@@ -178,13 +180,6 @@ class ExpressionFormer(Former):
                 setattr(node, name, self.expression(getattr(node, name)))
         self.classifier.kinds, self.classifier.outer_kinds = saved_kinds, saved_outer
         return node
-
-
-def _between(node: ast.expr, first: ast.expr, last: ast.expr) -> ast.expr:
-    """`node`, placed from the start of one expression to the end of another."""
-    node.lineno, node.col_offset = first.lineno, first.col_offset
-    node.end_lineno, node.end_col_offset = last.end_lineno, last.end_col_offset
-    return node
 
 
 def _index_value(node: ast.expr) -> ast.expr:

@@ -19,11 +19,12 @@ from ..errors import Decline, StrictError, Where
 from ..ops import registry
 from ..tiers.select import CallSite, commit
 from .plan import inplace_value
-from .site import SiteOwner, idle, warn_events, warning_name
+from .site import EventError, SiteOwner, event_texts, idle, may_raise, warn_events
+from .trust import check
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow, "matmul": operator.matmul,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
     "left_shift": operator.lshift, "right_shift": operator.rshift, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
     "bitwise_and": operator.and_, "negative": operator.neg, "positive": operator.pos, "invert": operator.invert,
     "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
@@ -31,7 +32,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _INPLACE: dict[str, Callable[..., Any]] = {
     "add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv,
-    "floor_divide": operator.ifloordiv, "remainder": operator.imod, "power": operator.ipow, "matmul": operator.imatmul,
+    "floor_divide": operator.ifloordiv, "remainder": operator.imod, "pow": operator.ipow, "matmul": operator.imatmul,
     "left_shift": operator.ilshift, "right_shift": operator.irshift, "bitwise_or": operator.ior, "bitwise_xor": operator.ixor,
     "bitwise_and": operator.iand,
 }  # fmt: skip
@@ -78,6 +79,8 @@ class ValueSite:
         if bound is None:
             return fallback
         try:
+            for value in (*bound.operands, *bound.attrs.values()):
+                check(value)
             result = self._run(bound)
         except Decline as error:
             self._hand_back(str(error), bound.op.name)
@@ -143,7 +146,7 @@ class ValueSite:
     def _site(self, op: registry.OpInfo) -> CallSite:
         site = self.sites.get(op.name)
         if site is None:
-            site = self.sites[op.name] = CallSite(op, syntax=False if self.kind == "call" else None)
+            site = self.sites[op.name] = CallSite(op, syntax=self.kind != "call")
         return site
 
     def _run(self, bound: registry.BoundCall) -> Any:
@@ -154,16 +157,14 @@ class ValueSite:
             else:
                 value = site(*bound.operands, **bound.attrs)
         if record.kinds:
-            self._report(record, site, bound.op)
+            self._report(record, site, bound.op, bound.operands)
         if self.kind == "inplace" and type(bound.operands[0]) is np.ndarray:
             return commit(bound.operands[0], value)
         return value
 
-    def _report(self, record: fpstatus.Recording, site: CallSite, op: registry.OpInfo) -> None:
-        """Warn as NumPy would; raises Decline when the user asked for more than a warning."""
-        if any(record.mode(kind) != "warn" for kind in record.kinds):
-            raise Decline("numpy.errstate asks for more than a warning")
-        try:
-            warn_events(self.owner, [(record.text(kind, warning_name(site, op)), self.key[1]) for kind in record.kinds])
-        except RuntimeWarning as error:
-            raise Decline("a warning filter makes this an error") from error
+    def _report(self, record: fpstatus.Recording, site: CallSite, op: registry.OpInfo, operands: tuple[Any, ...]) -> None:
+        """Warn as NumPy would; raises EventError where Python must."""
+        texts = event_texts(record, site, op, operands)
+        if texts is None or may_raise():
+            raise EventError
+        warn_events(self.owner, [(text, self.key[1]) for text in texts])
