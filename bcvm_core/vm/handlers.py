@@ -132,7 +132,7 @@ def _execute(run: Execution, frame: Frame, op: str, operands: list[Any], attrs: 
         return _by_python(frame, op, site, form, operands, attrs, failure)
     if seen.kinds:
         places.report(frame, _reported_name(site), seen)
-    if run.stats is not None and not (site.op.pure_python and registry.personality_of(type(operands[0])) is None):
+    if run.stats is not None and not (site.op.pure_python and not any(registry.personality_of(type(v)) for v in operands)):
         run.stats.count_op((op,))
     return result
 
