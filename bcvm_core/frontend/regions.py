@@ -358,9 +358,11 @@ class Classifier:
 
 
 def _module_attribute(module: types.ModuleType, name: str) -> Any:
-    """What is in the module already; asking `__getattr__` (lazy imports) might run user code."""
+    """What is in the module already; asking `__getattr__` (lazy imports) might run user code, except that of `bcvm.ops`."""
     if type(module).__getattribute__ is not types.ModuleType.__getattribute__:
         return MISSING
+    if module.__name__ == registry.__package__:  # makes its functions when they are first asked for
+        return getattr(module, name, MISSING)
     return vars(module).get(name, MISSING)
 
 
