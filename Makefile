@@ -50,6 +50,7 @@ test: $(VENV)/.stamp-test
 	$(BIN)/python -m pytest $(TEST_ARGS)
 
 bench: $(VENV)/.stamp-test
+	$(BIN)/python -m tests.bench.functions
 	$(BIN)/python -m tests.bench.callsite
 	$(BIN)/python -m pytest tests/bench -m bench -s $(TEST_ARGS)
 
