@@ -67,6 +67,18 @@ def _without_numbers(listing: str) -> str:
     return re.sub(r"\b0x[0-9A-F]{4}\b", lambda found: numbers.setdefault(found[0], f"sig{len(numbers)}"), listing).rstrip()
 
 
+def test_the_first_steps_run(repository: Path) -> None:
+    """The calls of the page "Getting started", after its example."""
+    from bcvm_core import cli
+
+    page = (repository / "docs" / "start.md").read_text(encoding="utf-8")
+    calls = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    function = cli.load_function(repository / "docs" / "examples" / "dynamic.py", "dynamic_forward")
+    exec(calls, {"dynamic_forward": function})
+    assert function.stats().call_host == 0
+    assert function.stats().call_op == 4
+
+
 def test_links_between_files_lead_somewhere(repository: Path) -> None:
     broken = []
     for page in (repository / "README.md", repository / "CHANGELOG.md"):
