@@ -50,7 +50,21 @@ class HandedBack:
     reason: str
 
 
-Event = Lowered | Bound | Selected | HandedBack
+@dataclass(frozen=True, slots=True)
+class CellStarted:
+    """A cell is about to run through the VM. `number` counts the cells of its session."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellFinished:
+    """The cell is over, whatever became of it."""
+
+    number: int
+
+
+Event = Lowered | Bound | Selected | HandedBack | CellStarted | CellFinished
 Listener = Callable[[Any], None]
 
 

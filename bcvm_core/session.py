@@ -10,14 +10,16 @@ import ast
 import builtins
 import linecache
 import logging
+import time
 import types
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import LoweringError
+from .events import CellFinished, CellStarted, bus
 from .frontend.regions import MISSING, Kind, kind_of_value
 from .frontend.source import copy_tree
 from .isa.program import Program
@@ -31,6 +33,7 @@ from .vm.stats import Stats
 _log = logging.getLogger("bcvm")
 _ADOPT = "\x00bcvm:adopt"
 _CACHE_SIZE = 256
+_CELLS_KEPT = 8
 _GROUPED = (ast.Assign, ast.AugAssign)
 
 Compile = Callable[[ast.AST], types.CodeType]
@@ -47,6 +50,26 @@ class _CellOwner(SiteOwner):
         self.strict = session.strict
 
 
+@dataclass(eq=False)
+class CellRecord:
+    """One cell that ran through the VM: its text, its sites, and what sites had done before it.
+
+    `before` holds the runs of each site that existed when the cell began; `started_ns` and `ended_ns` are of `time.perf_counter_ns`.
+    """
+
+    number: int
+    tree: ast.Module
+    started_ns: int
+    ended_ns: int | None = None
+    filename: str | None = None  # known when the first node is compiled
+    tables: list[SiteTable] = field(default_factory=list)
+    before: weakref.WeakKeyDictionary[Any, int] = field(default_factory=weakref.WeakKeyDictionary)
+
+    def runs(self, site: Any) -> int:
+        """Executions of a site since the cell began."""
+        return int(site.hits) - self.before.get(site, 0)
+
+
 class CellSession:
     """The cells of one shell. `namespace` returns the dict in which cells run.
 
@@ -58,10 +81,8 @@ class CellSession:
         self.enabled = True
         self.strict = False
         self.statements = Stats()
-        self.last_cell: ast.Module | None = None
-        self._filename: str | None = None  # of the latest cell, known when its first node is compiled
+        self.cells: list[CellRecord] = []  # the latest few, oldest first
         self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
-        self._tables: list[SiteTable] = []
         self._at_cell_start = Stats()
         self._cache: OrderedDict[Any, tuple[types.CodeType, SiteTable]] = OrderedDict()
 
@@ -86,8 +107,8 @@ class CellSession:
         """
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
             return compile_plain(node)
-        if self._filename is None:
-            self._filename = filename
+        if self.cells and self.cells[-1].filename is None:
+            self.cells[-1].filename = filename
         _ungroup(node)
         work = copy_tree(node)  # the caller may compile its node again, as %timeit does
         table: types.CodeType | tuple[Any, SiteTable] | None = None
@@ -100,12 +121,9 @@ class CellSession:
         if isinstance(table, types.CodeType):
             return table
         key, sites = table
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="'str' object is not callable", category=SyntaxWarning)  # our placeholders
-            code = compile_plain(work)
-        code = twin.put_constants(code, {**sites.placeholders, _ADOPT: self._adopt})
+        code = twin.put_constants(compile_plain(work), {**sites.placeholders, _ADOPT: self._adopt})
         if sites.live:
-            self._tables.append(sites)
+            self._note(sites)
         self._cache[key] = (code, sites)
         while len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
@@ -120,7 +138,7 @@ class CellSession:
         known = self._cache.get(key)
         if known is not None:
             self._cache.move_to_end(key)
-            self._tables.append(known[1])
+            self._note(known[1])
             return known[0]
         table = SiteTable(_CellOwner(self, filename))
         seeds: dict[str, Kind] = {n: k for n, k in zip(names, kinds, strict=True) if n in namespace}
@@ -144,10 +162,33 @@ class CellSession:
         return result
 
     def _begin(self, module: ast.Module) -> None:
-        self.last_cell = copy_tree(module)
-        self._filename = None
-        self._tables = []
+        number = self.cells[-1].number + 1 if self.cells else 1
+        record = CellRecord(number, copy_tree(module), time.perf_counter_ns())
+        for linker in list(self._linkers):
+            self._remember_runs(record, linker.table)
+        self.cells = [*self.cells[1 - _CELLS_KEPT :], record]
         self._at_cell_start = self.stats()
+        if bus.active:
+            bus.emit(CellStarted(number))
+
+    def _note(self, table: SiteTable) -> None:
+        """A statement of the running cell has these sites; one linked before has run before."""
+        if self.cells:
+            self._remember_runs(self.cells[-1], table)
+            self.cells[-1].tables.append(table)
+
+    @staticmethod
+    def _remember_runs(record: CellRecord, table: SiteTable) -> None:
+        for site in list(table.sites.values()):
+            if site.hits:
+                record.before.setdefault(site, site.hits)
+
+    def finish(self) -> None:
+        """The latest cell is over. Optional: whoever watches learns of it."""
+        if self.cells and self.cells[-1].ended_ns is None:
+            self.cells[-1].ended_ns = time.perf_counter_ns()
+            if bus.active:
+                bus.emit(CellFinished(self.cells[-1].number))
 
     # -- views ------------------------------------------------------------------------------------
 
@@ -162,17 +203,24 @@ class CellSession:
         """What ran since the latest cell began."""
         return self.stats().since(self._at_cell_start)
 
-    def program(self) -> Program:
-        """The Program of the latest cell. Raises LoweringError when no cell has run."""
+    @property
+    def functions(self) -> list[Linker]:
+        """What links the functions that were defined in cells, by name."""
+        return sorted(self._linkers, key=lambda linker: linker.name)
+
+    def program(self, cell: CellRecord | None = None) -> Program:
+        """The Program of the latest cell, or of an earlier one that is still kept. Raises LoweringError when no cell has run."""
         from .vm.programs import program_of_cell
 
-        if self.last_cell is None:
+        if cell is None and not self.cells:
             raise LoweringError("no cell has run through the VM yet", fix="run a cell, then ask again")
-        return program_of_cell(self._text(self.last_cell), self.namespace(), filename=self._filename or "<cell>")
+        record = cell or self.cells[-1]
+        return program_of_cell(self.text(record), self.namespace(), filename=record.filename or "<cell>")
 
-    def _text(self, cell: ast.Module) -> str:
-        """The latest cell as it was typed, with blank lines for what stood above its first statement."""
-        lines = linecache.getlines(self._filename) if self._filename else []
+    def text(self, record: CellRecord) -> str:
+        """A cell as it was typed, with blank lines for what stood above its first statement."""
+        cell = record.tree
+        lines = linecache.getlines(record.filename) if record.filename else []
         if not lines or not cell.body:
             return ast.unparse(cell)
         first = min(int(n.lineno) for n in [cell.body[0], *getattr(cell.body[0], "decorator_list", ())])
@@ -180,11 +228,25 @@ class CellSession:
 
     def explain(self) -> str:
         """One line per site of the latest cell, then of each function defined in the session that has run."""
-        lines = [line for table in self._tables for line in site_lines(table)]
-        for linker in sorted(self._linkers, key=lambda x: x.name):
+        lines = [line for table in (self.cells[-1].tables if self.cells else ()) for line in site_lines(table)]
+        for linker in self.functions:
             if any(s.hits or s.misses for s in linker.table.live):
                 lines.append(linker.explain())
         return "\n".join(lines) or "no tensor work found in the latest cell"
+
+
+_current: weakref.ref[CellSession] | None = None
+
+
+def set_current(session: CellSession | None) -> None:
+    """Say which session is this process's notebook; the kernel does. It is held weakly."""
+    global _current
+    _current = None if session is None else weakref.ref(session)
+
+
+def current() -> CellSession | None:
+    """The session of the notebook that this process runs, or None outside of one."""
+    return None if _current is None else _current()
 
 
 def site_lines(table: SiteTable) -> list[str]:

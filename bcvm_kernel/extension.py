@@ -36,9 +36,11 @@ class Completion:
 
 
 def _new_door(shell: Any) -> CellDoor:
-    from bcvm_core.session import CellSession
+    from bcvm_core.session import CellSession, set_current
 
-    return CellSession(lambda: shell.user_ns)
+    door = CellSession(lambda: shell.user_ns)
+    set_current(door)  # what `bcvm_widgets` looks at
+    return door
 
 
 def _put_in(shell: Any, *, on: bool) -> Cells:
@@ -61,10 +63,13 @@ def load_in_kernel(shell: Any) -> Cells:
 
 def unload(shell: Any) -> None:
     """``%unload_ext bcvm_kernel``: undo `load`; the ``bcvm`` kernel keeps what it started with."""
+    from bcvm_core.session import set_current
+
     cells = cells_of(shell)
     if cells is None or cells.owner != "extension":
         return
     detach(shell)
+    set_current(None)
     for table in shell.magics_manager.magics.values():
         table.pop("bcvm", None)
     matchers = shell.Completer.custom_matchers

@@ -50,6 +50,8 @@ class CellDoor(Protocol):
 
     def cell_stats(self) -> Any: ...
 
+    def finish(self) -> None: ...
+
 
 @dataclass
 class CellOptions:
@@ -227,7 +229,13 @@ class Cells:
         # An empty or unparsable cell ends without having started; a cancelled one has no result.
         if running and (result is None or running[-1] is result.info):
             running.pop()
-        options = None if running else self.end()
+        if running:
+            return
+        try:
+            self.door.finish()
+        except Exception:
+            log.exception("the end of a cell was not noted")
+        options = self.end()
         if options is not None:
             for report in self.after_cell:
                 report(options)

@@ -33,6 +33,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.jit": 7,
     "bcvm_core.lower": 7,
     "bcvm_core.session": 7,
+    "bcvm_core.watch": 7,
     "bcvm_core.clamp": 7,
     "bcvm_core.warmup": 7,
     "bcvm_core.profiler": 7,

@@ -102,6 +102,11 @@ class KernelPool:
         """The counter of a kernel under a signature."""
         return self._counters.setdefault((signature_id, name), Counter())
 
+    def ran(self, signature_id: int) -> tuple[str, ...]:
+        """Names of the kernels that have run under a signature, the busiest first."""
+        found = [(counter.calls, name) for (sig, name), counter in list(self._counters.items()) if sig == signature_id and counter.calls]
+        return tuple(name for _, name in sorted(found, key=lambda pair: (-pair[0], pair[1])))
+
     def is_swapped(self, name: str) -> bool:
         """Whether kernel `name` runs something else than its own function."""
         return name in self._swapped
@@ -193,6 +198,11 @@ class KernelPool:
                         del self._names[e.name]
                 self._entries[op] = kept
             self._changed()
+
+    def choose_again(self) -> None:
+        """Let every call site choose its kernel again at its next call; what it finds has not changed."""
+        with self._lock:
+            self.version += 1
 
     # --- inside ----------------------------------------------------------------------------
 

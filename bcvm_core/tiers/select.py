@@ -23,6 +23,7 @@ from ..isa.signature import Signature
 from ..ops import registry
 from ..ops.registry import OpInfo
 from . import keys, log, selection
+from .clock import clock
 from .pool import Counter, Slot, pool
 
 _log = log.logger
@@ -126,6 +127,8 @@ class CallSite:
             plan = self._make_plan(operands, attrs, started)
         except (Decline, SignatureError) as reason:  # a full signature table is no reason to fail
             plan = _Plan(_refusal(str(reason)), Counter(), 0)
+        if clock.on:
+            plan.fn = clock.timed(self, plan.fn)
         if len(cache) >= config.current.site_cache:
             cache.clear()
         cache[key] = plan
