@@ -127,7 +127,7 @@ class Former(ABC):
                     part.ctx = ast.Load()
                 if getattr(part, "lineno", None) != at.lineno:  # type: ignore[attr-defined]
                     ast.copy_location(part, at)  # later lines must not fire line events early
-        return ast.copy_location(ast.Call(ast.copy_location(ast.Constant(placeholder), at), nodes, []), at)
+        return ast.copy_location(ast.Call(callee(placeholder, at), nodes, []), at)
 
     def visible_kinds(self) -> dict[str, Kind]:
         """Kinds of the names that inner scopes see."""
@@ -136,6 +136,11 @@ class Former(ABC):
             kinds.update(dict.fromkeys(self.scope.local, Kind.UNKNOWN))
             kinds.update(self.classifier.kinds)
         return kinds
+
+
+def callee(placeholder: str, place: ast.AST) -> ast.expr:
+    """A placeholder where it is called. The compiler warns about calling a constant, so it does not see one at first."""
+    return at(ast.IfExp(at(ast.Constant(True), place), at(ast.Constant(placeholder), place), at(ast.Constant(None), place)), place)
 
 
 def at(node: Node, place: ast.AST) -> Node:

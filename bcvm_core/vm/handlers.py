@@ -14,7 +14,7 @@ from ..isa.hints import ANY, ShapeHint
 from ..isa.signature import table as signatures
 from ..ops import registry
 from ..tiers.select import CallSite
-from . import hostcode, places
+from . import hostcode, places, trust
 from .attributes import UnsafeAttribute, read_attribute
 from .execution import Execution, Undo
 from .frame import Frame
@@ -120,6 +120,8 @@ def _execute(run: Execution, frame: Frame, op: str, operands: list[Any], attrs: 
         undo.before_write(attrs.get("out", operands[0] if operands else None))
     failure: Exception | None = None
     try:
+        for value in (*operands, *attrs.values()):
+            trust.check(value)  # what may run user code is asked once, by Python
         with fpstatus.recording() as seen:
             result = site(*operands, **attrs)
     except Exception as error:

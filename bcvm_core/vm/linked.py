@@ -11,7 +11,7 @@ import gc
 import time
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import LoweringError
@@ -22,7 +22,8 @@ from ..frontend.regions import MISSING
 from ..frontend.source import FunctionSource
 from ..isa.hints import ShapeHint
 from . import twin
-from .former import UNREADABLE, FormerContext, Relower, SiteKey
+from .former import UNREADABLE, FormerContext, Relower, SiteKey, callee
+from .observed import Observed
 from .region import Region
 from .rewrite import RegionFormer
 from .site import SiteOwner
@@ -104,6 +105,8 @@ class Linker(SiteOwner):
         self.builtins = function.__builtins__  # type: ignore[attr-defined]
         self.hints: dict[str, ShapeHint] = {}
         self.check_entry: Callable[..., None] | None = None
+        self.observed = Observed()
+        self.steady: frozenset[str] = frozenset()  # parameters that the function never rebinds
         self.table = SiteTable(self)
         self.unsafe: set[str] = set()
         self.relinks = 0
@@ -140,6 +143,7 @@ class Linker(SiteOwner):
             self.name, self.filename, self.lookup, self.table, hints=self.hints, unsafe_attributes=frozenset(self.unsafe)
         )
         former = RegionFormer(node, context)
+        self.steady = frozenset(p for p in former.scope.params if not former.scope.stores[p])
         if isinstance(node, ast.Lambda):
             node.body = former.expression(node.body)
         else:
@@ -164,7 +168,7 @@ class Linker(SiteOwner):
         place = body[min(position, len(body) - 1)]
         self.table.placeholders["\x00bcvm:check"] = self.check_entry
         names: list[ast.expr] = [ast.copy_location(ast.Name(n, ast.Load()), place) for n in self.hints]
-        call = ast.copy_location(ast.Call(ast.copy_location(ast.Constant("\x00bcvm:check"), place), names, []), place)
+        call = ast.copy_location(ast.Call(callee("\x00bcvm:check", place), names, []), place)
         body.insert(position, ast.copy_location(ast.Expr(call), place))
 
     # -- linking again ----------------------------------------------------------------------------
@@ -176,6 +180,11 @@ class Linker(SiteOwner):
                 other.dead = True
                 self.table.dead.add(other.key)
         self._relink()
+
+    def observe(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        for name, value in zip(names, values, strict=True):
+            if name in self.steady:
+                self.observed.see(name, value)
 
     def forget_attribute(self, name: str) -> None:
         self.unsafe.add(name)

@@ -172,10 +172,13 @@ def lower_function(function: Any, args: Sequence[Any] = (), *, example: Mapping[
     """The Program of a function for reading, saving and the reference interpreter.
 
     `args` (or `example`, by name) are values or TensorSpecs, from which hints and signatures follow;
-    annotations go before them. Raises LoweringError when the function's source cannot be found.
+    annotations go before them, and without either a linked function goes by what it has met so far. Raises LoweringError when the function's source cannot be found.
     """
     plain = plain_function(function)
     given = dict(zip(parameter_names(plain), args, strict=False)) if example is None else dict(example)
+    linker = getattr(function, "__bcvm__", None)
+    if not given and isinstance(linker, Linker):
+        given = dict(linker.observed.specs)
     hints = {name: found for name, value in given.items() if (found := _hint_of(value)) is not None}
     hints.update(hints_of(plain))
     return sign(program_of(plain, given, hints=hints), given)

@@ -111,7 +111,7 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "steps")
+    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "steps", "shapes")
 
     def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool, types: tuple[type, ...]) -> None:
         self.region = region
@@ -122,6 +122,7 @@ class RegionRunner:
         self.order = [region.code.inputs.index(name) for name in code.inputs]
         self.types = tuple(types[i] for i in self.order)
         self.sites: dict[int, CallSite] = {}
+        self.shapes: list[Any] = []  # of the latest inputs
         self.steps = self._generate()
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
@@ -164,6 +165,10 @@ class RegionRunner:
             return None
         region.hits += 1
         region.owner.stats.count_op(self.code.ops)
+        shapes = [v.shape if type(v) is np.ndarray else None for v in inputs]
+        if shapes != self.shapes:
+            self.shapes = shapes
+            region.owner.observe(self.code.inputs, inputs)
         return result
 
     def _commit(self, finish: Callable[[], Any]) -> Any:

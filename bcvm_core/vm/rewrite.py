@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from ..frontend.regions import Kind, load_of
 from ..frontend.source import copy_tree
 from ..ops import registry
-from .former import FormerContext, LoopSwitches, SiteKey, at, site_key, stored_names
+from .former import FormerContext, LoopSwitches, SiteKey, at, callee, site_key, stored_names
 from .runs import RunFormer
 from .trees import ExpressionFormer
 
@@ -101,10 +101,10 @@ class RegionFormer(RunFormer, ExpressionFormer):
         names = switches.switch(before)
         if names is None:
             return node
-        peel, live, rest, make_iterator = (at(ast.Constant(name), node) for name in names)
+        peel, live, rest, make_iterator = (callee(name, node) for name in names)
 
-        def call(callee: ast.expr, *args: ast.expr) -> ast.expr:
-            return at(ast.Call(callee, list(args), []), node.iter)
+        def call(function: ast.expr, *args: ast.expr) -> ast.expr:
+            return at(ast.Call(function, list(args), []), node.iter)
 
         def go_on(body: list[ast.stmt], orelse: list[ast.stmt]) -> ast.stmt:
             return at(ast.For(copy_tree(node.target), call(copy_tree(rest)), body, orelse), node)
@@ -193,7 +193,7 @@ class RegionFormer(RunFormer, ExpressionFormer):
         if row is None or not simple or key in self.context.factory.dead or not self._possible(load_of(node.target), node.value):
             node.value = self.expression(node.value)
             return node
-        placeholder = at(ast.Constant(self.context.factory.value(key, "inplace", row.name)), node)
+        placeholder = callee(self.context.factory.value(key, "inplace", row.name), node)
         args = [load_of(node.target), self.expression(node.value)]
         value = at(ast.Call(at(ast.Call(placeholder, args, []), node), [], []), node)
         return at(ast.Assign([node.target], value), node)

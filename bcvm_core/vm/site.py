@@ -9,12 +9,13 @@ from typing import Any
 
 from .. import config, fpstatus
 from ..errors import Decline
+from ..frontend import quiet
 from ..isa.signature import table as signatures
 from ..ops import registry
 from ..tiers.select import CallSite
-from . import attribution as attribution  # watches from here on
 from .stats import Stats
 
+quiet.install()
 _FAST_POWERS = (0, 1, 2, -1, 0.5)
 _DOUBLES = frozenset({"float64", "pyfloat"})
 _BOOLS = frozenset({"bool", "pybool"})
@@ -39,6 +40,9 @@ class SiteOwner:
     def __init__(self) -> None:
         self.stats = Stats()
         self.globals: dict[str, Any] = {}
+
+    def observe(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Inputs of a region, called when their shapes are others than last time."""
 
     def forget_attribute(self, name: str) -> None:
         """Reading attribute `name` may run user code: form the regions again without it."""

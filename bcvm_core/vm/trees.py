@@ -14,7 +14,7 @@ from ..frontend.lowering import RegionCode, RegionLowerer
 from ..frontend.regions import MISSING, Classifier, Kind
 from ..frontend.source import copy_tree
 from ..ops import registry
-from .former import Former, at, site_key
+from .former import Former, at, callee, site_key
 
 ValueSpec = tuple[str, str | None, list[ast.expr], list[ast.keyword]]  # kind, op, operands in order of evaluation, keywords
 _NO_OPERANDS = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp)
@@ -84,7 +84,7 @@ class ExpressionFormer(Former):
         key = site_key("value", node)
         if key in self.context.factory.dead:
             return None
-        placeholder = at(ast.Constant(self.context.factory.value(key, kind, op)), node)
+        placeholder = callee(self.context.factory.value(key, kind, op), node)
         args = [self._starred(o) for o in operands]
         words = [at(ast.keyword(k.arg, self.expression(k.value)), k) for k in keywords]
         return at(ast.Call(at(ast.Call(placeholder, args, words), node), [], []), node)
@@ -186,7 +186,7 @@ def _index_value(node: ast.expr) -> ast.expr:
     """An index as an ordinary expression: slices become `slice(...)` objects."""
     if isinstance(node, ast.Slice):
         parts = [p if p is not None else at(ast.Constant(None), node) for p in (node.lower, node.upper, node.step)]
-        return at(ast.Call(at(ast.Constant("\x00bcvm:slice"), node), parts, []), node)
+        return at(ast.Call(callee("\x00bcvm:slice", node), parts, []), node)
     if isinstance(node, ast.Tuple):
         return at(ast.Tuple([_index_value(e) for e in node.elts], ast.Load()), node)
     return node
