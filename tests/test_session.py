@@ -6,6 +6,7 @@ import ast
 import contextlib
 import io
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -162,3 +163,15 @@ def test_errors_in_watched_loops_show_the_users_frames() -> None:
         exec(compiled(session, "n = 5\nt = 0\nfor v in (lambda: n)():\n    t += v\n"), {})
     assert "not iterable" in str(caught.value)
     assert [f.name for f in traceback.extract_tb(caught.value.__traceback__)][1:] == ["<module>"]
+
+
+def test_warnings_are_shown_as_often_as_in_python() -> None:
+    cells = ["import numpy as np\nx = np.ones(2)", "a = x / 0; b = x / 0", "c = x * 2; d = x / 0"]
+    shown = []
+    for linked in (False, True):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("default")
+            run_cells(cells, linked=linked)
+        shown.append([(str(w.message), w.lineno) for w in seen])
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 2

@@ -10,11 +10,11 @@ import __future__
 
 import ast
 import types
-import warnings
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..errors import LoweringError
+from .quiet import muted
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -65,8 +65,7 @@ def _pick(code: types.CodeType, like: types.CodeType) -> types.CodeType | None:
 def compile_like(node: FunctionNode, source: Surroundings, like: types.CodeType) -> types.CodeType:
     """The code object of `node`, compiled as `like` was. Raises LoweringError when it does not come out."""
     module = _skeleton(node, source, like.co_freevars)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the compiler warns about was said when the user's text was compiled
+    with muted():  # what the compiler warns about was said when the user's text was compiled
         whole = compile(module, like.co_filename, "exec", flags=like.co_flags & _FUTURE_FLAGS, dont_inherit=True)
     code = _pick(whole, like)
     if code is None:

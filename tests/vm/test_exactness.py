@@ -374,3 +374,27 @@ def test_too_deep_recursion_shows_the_users_frames_only() -> None:
 
 def test_views_of_a_function_that_nobody_holds() -> None:
     assert "RETURN" in jit(unknown_operand).dis()
+
+
+def warns_in_a_loop(x, k):
+    for _ in range(20):
+        a = x / 0
+        b = k + 1
+        jit(power_of_host)
+    return a, b
+
+
+def test_linking_does_not_make_python_forget_what_it_has_warned_of() -> None:
+    linked = jit(warns_in_a_loop)
+    globals().pop("__warningregistry__", None)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        linked(np.ones(2), 1)
+    assert len(seen) == 1
+
+
+def test_warnings_as_errors_do_not_hinder_linking() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linked = jit(unknown_operand)
+    assert linked is not unknown_operand
