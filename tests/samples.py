@@ -141,6 +141,118 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     "dropout": lambda: [_call(tensor((8, 9)), p=0.5, training=True, key=_key())],
 }
 
+_CLASSES = np.array([1, 3, 0])
+_SIGNS = np.array([1.0, -1.0, 1.0], np.float32)
+_ROWS = np.array([[2, 0, 1, 1], [0, 2, 1, 1]])
+
+
+def _volume() -> np.ndarray[Any, Any]:
+    return tensor((2, 2, 3, 4, 5), np.float32, 6)
+
+
+def _square() -> np.ndarray[Any, Any]:
+    return tensor((3, 3), np.float64, 7) + 2 * np.eye(3)
+
+
+_SPECIAL |= {
+    "lerp": lambda: [
+        _call(_matrix(), tensor((3, 4)), 0.25),
+        _call(_matrix(np.float16), tensor((3, 4), np.float16), tensor((4,), np.float16)),
+    ],
+    "addcmul": lambda: [_call(_matrix(), tensor((3, 4)), tensor((4,)), value=0.5)],
+    "addcdiv": lambda: [_call(_matrix(), tensor((3, 4)), tensor((4,)), value=0.5)],
+    "logit": lambda: [_call(_matrix() / 3), _call(_matrix() / 3, eps=0.25)],
+    "erfinv": lambda: [_call(_matrix(dtype) / 3) for dtype in FLOATS],
+    "masked_fill": lambda: [_call(_matrix(), _matrix() > 1, 2.5)],
+    "gcd": lambda: [_call(_matrix(np.int32), tensor((3, 4), np.int32))],
+    "lcm": lambda: [_call(_matrix(np.int32), tensor((3, 4), np.int32))],
+    "prelu": lambda: [_call(_matrix() - 1, np.float32(0.25)), _call(_images() - 1, tensor((4,)))],
+    "celu": lambda: [_call(_matrix() - 1, alpha=1.5)],
+    "selu": lambda: [_call(_matrix() - 1)],
+    "glu": lambda: [_call(_matrix()), _call(_images(), axis=1)],
+    "softshrink": lambda: [_call(_matrix() - 1, lambd=0.25)],
+    "hardshrink": lambda: [_call(_matrix() - 1, lambd=0.25)],
+    "threshold": lambda: [_call(_matrix() - 1, threshold=0.25, value=-3.0)],
+    "gather_elements": lambda: [_call(_matrix(), _ROWS, axis=0)],
+    "gather_nd": lambda: [_call(_images(), np.array([[0, 1], [1, 3]]))],
+    "index_select": lambda: [_call(_images(), _INDEX, axis=1)],
+    "masked_select": lambda: [_call(_matrix(), _matrix() > 1)],
+    "scatter": lambda: [
+        _call(_matrix(), _ROWS, tensor((2, 4)), axis=0),
+        _call(_matrix(), _ROWS, tensor((2, 4)), axis=0, reduce="multiply"),
+    ],
+    "scatter_add": lambda: [_call(_matrix(), _ROWS, tensor((2, 4)), axis=0)],
+    "index_add": lambda: [_call(_matrix(), np.array([2, 2]), tensor((2, 4)), axis=0, alpha=0.5)],
+    "index_fill": lambda: [_call(_matrix(), np.array([2, 0]), 1.5, axis=1)],
+    "scatter_nd": lambda: [_call(np.array([[0, 1], [2, 2], [0, 1]]), tensor((3,)), shape=(3, 4))],
+    "tensor_scatter": lambda: [
+        _call(_matrix(), np.array([[0], [2]]), tensor((2, 4)), mode=mode) for mode in ("update", "add", "sub", "mul", "div", "max", "min")
+    ],
+    "narrow": lambda: [_call(_matrix(), axis=1, start=1, length=2)],
+    "select": lambda: [_call(_matrix(), axis=1, index=-1)],
+    "unbind": lambda: [_call(_matrix(), axis=1)],
+    "chunk": lambda: [_call(_matrix(), chunks=3, axis=1)],
+    "topk": lambda: [_call(_matrix(), k=2), _call(_matrix(np.int32), k=2, axis=0, largest=False)],
+    "kthvalue": lambda: [_call(_matrix(), k=2)],
+    "lower_median": lambda: [_call(_matrix()), _call(_matrix(), axis=1)],
+    "cummax": lambda: [_call(_matrix(), axis=1)],
+    "cummin": lambda: [_call(_matrix(), axis=1)],
+    "unique_consecutive": lambda: [_call(_ROWS), _call(_ROWS, return_inverse=True, return_counts=True)],
+    "bincount": lambda: [_call(_CLASSES), _call(_CLASSES, weights=tensor((3,)), minlength=5)],
+    "histc": lambda: [_call(_matrix(), bins=4), _call(_matrix(), bins=4, min=0.5, max=1.5)],
+    "bucketize": lambda: [_call(_matrix(), np.array([0.5, 1.0, 1.5]))],
+    "search_rows": lambda: [_call(np.sort(_matrix()), tensor((3, 2)))],
+    "kl_div": lambda: [_call(-_matrix(), tensor((3, 4)) / 3), _call(-_matrix(), -tensor((3, 4)), reduction="batchmean", log_target=True)],
+    "nll_loss": lambda: [_call(-_matrix(), _CLASSES), _call(-_matrix(), _CLASSES, weight=tensor((4,)), reduction="none")],
+    "soft_margin_loss": lambda: [_call(tensor((3,)), _SIGNS)],
+    "hinge_embedding_loss": lambda: [_call(tensor((3,)), _SIGNS)],
+    "margin_ranking_loss": lambda: [_call(tensor((3,)), tensor((3,), seed=1), _SIGNS, margin=0.5)],
+    "cosine_embedding_loss": lambda: [_call(_matrix(), tensor((3, 4)), _SIGNS, margin=0.25)],
+    "triplet_margin_loss": lambda: [_call(_matrix(), tensor((3, 4)), tensor((3, 4), seed=9), swap=True)],
+    "gaussian_nll_loss": lambda: [_call(_matrix(), tensor((3, 4)), tensor((3, 4), seed=9), full=True)],
+    "cdist": lambda: [_call(_matrix(), tensor((2, 4))), _call(_matrix(), tensor((2, 4)), p=1.0)],
+    "max_pool1d": lambda: [_call(tensor((2, 4, 9)), kernel_size=2), _call(tensor((2, 4, 9)), kernel_size=2, return_indices=True)],
+    "max_pool3d": lambda: [_call(_volume(), kernel_size=2)],
+    "avg_pool1d": lambda: [_call(tensor((2, 4, 9)), kernel_size=3, padding=1, count_include_pad=False)],
+    "avg_pool3d": lambda: [_call(_volume(), kernel_size=2, ceil_mode=True)],
+    "adaptive_max_pool1d": lambda: [_call(tensor((2, 4, 9)), output_size=4)],
+    "adaptive_max_pool2d": lambda: [_call(_images(), output_size=(2, 3), return_indices=True)],
+    "adaptive_max_pool3d": lambda: [_call(_volume(), output_size=2)],
+    "adaptive_avg_pool1d": lambda: [_call(tensor((2, 4, 9)), output_size=4)],
+    "adaptive_avg_pool3d": lambda: [_call(_volume(), output_size=2)],
+    "lp_pool2d": lambda: [_call(_images(), norm_type=2, kernel_size=2)],
+    "max_unpool2d": lambda: [_call(tensor((1, 1, 2, 2)), np.array([[[[0, 3], [8, 15]]]]), kernel_size=2)],
+    "conv3d": lambda: [_call(_volume(), tensor((3, 2, 2, 2, 2)), bias=tensor((3,)))],
+    "conv_transpose2d": lambda: [_call(_images(), tensor((4, 3, 3, 3)), stride=2, padding=1, output_padding=1)],
+    "conv_transpose1d": lambda: [_call(tensor((2, 4, 9)), tensor((4, 3, 3)), bias=tensor((3,)), stride=2)],
+    "unfold": lambda: [_call(_images(), kernel_size=2)],
+    "fold": lambda: [_call(tensor((2, 8, 6)), output_size=(3, 4), kernel_size=2)],
+    "pixel_shuffle": lambda: [_call(_images(), upscale_factor=2)],
+    "pixel_unshuffle": lambda: [_call(tensor((2, 3, 4, 6)), downscale_factor=2)],
+    "channel_shuffle": lambda: [_call(_images(), groups=2)],
+    "addmm": lambda: [_call(tensor((3, 5)), _matrix(), tensor((4, 5)), beta=0.5, alpha=2)],
+    "addmv": lambda: [_call(tensor((3,)), _matrix(), tensor((4,)))],
+    "addr": lambda: [_call(_matrix(), tensor((3,)), tensor((4,)))],
+    "addbmm": lambda: [_call(tensor((3, 5)), tensor((2, 3, 4)), tensor((2, 4, 5)))],
+    "baddbmm": lambda: [_call(tensor((2, 3, 5)), tensor((2, 3, 4)), tensor((2, 4, 5)), beta=0)],
+    "cross": lambda: [_call(tensor((4, 3)), tensor((4, 3), seed=1))],
+    "triangular_solve": lambda: [_call(_square(), tensor((3, 2), np.float64)), _call(_square(), tensor((3, 2), np.float64), upper=False)],
+    **{name: lambda: [_call(_square())] for name in ("inverse", "det", "qr")},
+    "cholesky": lambda: [_call(_square() @ _square().T)],
+    "solve": lambda: [_call(_square(), tensor((3, 2), np.float64))],
+    "vector_norm": lambda: [_call(_matrix()), _call(_matrix(), ord=1, axis=1), _call(_matrix(), ord=3, axis=0, keepdims=True)],
+    "batch_norm_train": lambda: [
+        _call(_images()),
+        _call(_images(), running_mean=tensor((4,)), running_var=tensor((4,)), weight=tensor((4,))),
+    ],
+    "instance_norm": lambda: [_call(_images(), weight=tensor((4,)), bias=tensor((4,)))],
+    "grid_sample": lambda: [_call(_images(), tensor((2, 3, 2, 2)) - 1), _call(_images(), tensor((2, 3, 2, 2)) - 1, mode="bicubic")],
+    "multinomial": lambda: [_call(_matrix(), num_samples=3, key=_key()), _call(_matrix(), num_samples=6, key=_key(), replacement=True)],
+    "bernoulli": lambda: [_call(_matrix() / 3, key=_key())],
+    "randint": lambda: [_call(low=0, high=9, shape=(2, 3), key=_key())],
+    "permutation": lambda: [_call(n=9, key=_key())],
+}
+
 _DATA_FREE = ("empty", "empty_like")
 """Ops whose elements mean nothing."""
 

@@ -16,6 +16,8 @@ import numpy as np
 
 from . import trees
 from ._rows import X, elements, own
+from .conv_more import ROWS as _MORE
+from .conv_more import transposed_rows
 from .linalg import product_type, widened
 from .pooling import ROWS as _POOLING
 from .registry import OpInfo, Param
@@ -226,4 +228,4 @@ _CONVOLUTIONS: tuple[OpInfo, ...] = (
     ),
 )
 
-ROWS: tuple[OpInfo, ...] = _CONVOLUTIONS + _POOLING
+ROWS: tuple[OpInfo, ...] = _CONVOLUTIONS + transposed_rows(_conv2d) + _MORE + _POOLING

@@ -17,9 +17,11 @@ from . import trees
 from ._rows import X, elements, own, per_input
 from .linalg import product_type
 from .losses import ROWS as _LOSSES
+from .losses_more import ROWS as _MORE_LOSSES
 from .numerics import canonical, float_tensor, open_up, quiet, softmax_parts, spread, total
 from .reduce import mean_of, var_of
 from .registry import OpInfo, Param
+from .resize import ROWS as _RESIZING
 
 _Array = np.ndarray[Any, Any]
 
@@ -118,6 +120,50 @@ def _batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = No
     return _affine(normal, weight, bias, shape, array.dtype)
 
 
+@quiet
+def _batch_norm_train(
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    *,
+    weight: Any = None,
+    bias: Any = None,
+    momentum: Any = 0.1,
+    eps: Any = 1e-5,
+) -> tuple[Any, Any, Any]:
+    """(normalised x, new running mean, new running variance); the new variance is that of a sample (n - 1)."""
+    array, values = open_up(x)
+    if array.ndim < 2:
+        raise ValueError(f"batch_norm needs channels on axis 1, not shape {array.shape}")
+    axes = tuple(a for a in range(array.ndim) if a != 1)
+    n = trees.count(values, axes)
+    mean = mean_of(values, axes)
+    variance = var_of(values, axes, n, mean)
+    shape, kind = _channel_shape(array.ndim), values.dtype.type
+    normal = (values - mean.reshape(shape)) / np.sqrt(variance + kind(eps)).reshape(shape)
+    sample = variance * (kind(n) / kind(max(n - 1, 1)))
+    result = _affine(normal, weight, bias, shape, array.dtype)
+    return result, _moved(running_mean, mean, momentum), _moved(running_var, sample, momentum)
+
+
+def _moved(running: Any, now: _Array, momentum: Any) -> Any:
+    """A running statistic after one more batch, in its own type; None where none is kept."""
+    if running is None:
+        return None
+    old = trees.tensor(running)
+    share = now.dtype.type(momentum)
+    return (old.astype(now.dtype, copy=False) * (now.dtype.type(1) - share) + now * share).astype(old.dtype, copy=False)
+
+
+@quiet
+def _instance_norm(x: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    array, values = open_up(x)
+    if array.ndim < 3:
+        raise ValueError(f"instance_norm needs axes behind the channels, not shape {array.shape}")
+    normal = _standardize(values, tuple(range(2, array.ndim)), eps) if array.size else values.copy()
+    return _affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
+
+
 def _repeat_heads(keys: _Array, heads: int, what: str) -> _Array:
     """Grouped-query attention: each key head serves heads / key heads query heads in a row."""
     if keys.ndim < 3 or keys.shape[-3] == heads or keys.shape[-3] == 1:
@@ -165,42 +211,14 @@ def _attention_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:
     return 2.0 * scores * (q[-1] + v[-1]) + 25.0 * scores
 
 
-def _embedding(x: Any, weight: Any) -> Any:
+def _embedding(x: Any, weight: Any, *, padding_idx: Any = None) -> Any:
+    """`padding_idx` only matters for gradients; it must name an entry."""
     index, table = trees.tensor(x), trees.tensor(weight)
     if index.dtype.kind not in "iu" or table.ndim != 2:
         raise TypeError(f"embedding needs integer indices and a weight (entries, width), not {index.dtype} and {table.shape}")
+    if padding_idx is not None and not -len(table) <= padding_idx < len(table):
+        raise IndexError(f"padding_idx {padding_idx} of {len(table)} entries")
     return np.take(table, index, axis=0)
-
-
-@quiet
-def _interpolate(x: Any, size: Any, *, mode: Any = "nearest", align_corners: Any = False) -> Any:
-    array, values = open_up(x)
-    if array.ndim != 4 or mode not in ("nearest", "bilinear"):
-        raise ValueError(f'interpolate needs (n, c, h, w) and mode "nearest" or "bilinear", not {array.shape} and {mode!r}')
-    wanted = (size, size) if hasattr(size, "__index__") else tuple(size)
-    out = [operator.index(n) for n in wanted]
-    if len(out) != 2 or min(*out, *array.shape[2:]) < 1:
-        raise ValueError(f"interpolate: cannot turn {array.shape[2:]} into {size!r}")
-    if mode == "nearest":
-        rows, columns = (np.arange(n) * old // n for n, old in zip(out, array.shape[2:], strict=True))
-        return array[:, :, rows[:, None], columns]
-    for axis, n in zip((2, 3), out, strict=True):
-        values = _linear_resize(values, axis, n, bool(align_corners))
-    return values.astype(array.dtype, copy=False)
-
-
-def _linear_resize(values: _Array, axis: int, n: int, align_corners: bool) -> _Array:
-    old = values.shape[axis]
-    if align_corners:
-        position = np.arange(n) * ((old - 1) / (n - 1) if n > 1 else 0.0)
-    else:
-        position = np.maximum((np.arange(n) + 0.5) * (old / n) - 0.5, 0.0)
-    low = np.minimum(position.astype(np.int64), old - 1)
-    high = np.minimum(low + 1, old - 1)
-    shape = [-1 if a == axis else 1 for a in range(values.ndim)]
-    part = (position - low).astype(values.dtype).reshape(shape)
-    resized: _Array = np.take(values, low, axis) * (values.dtype.type(1) - part) + np.take(values, high, axis) * part
-    return resized
 
 
 def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, params: tuple[Param, ...], **rest: Any) -> OpInfo:
@@ -271,6 +289,33 @@ _NETWORK = (
         gradient="g * weight / sqrt(running_var + eps); ; ; sum(g * normalised); sum(g)",
     ),
     _row(
+        "batch_norm_train",
+        _batch_norm_train,
+        "(x normalised by its own statistics per channel, new running mean, new running variance), as in training; nothing is written.",
+        "x, running_mean=None, running_var=None, weight=None, bias=None, momentum=0.1, eps=1e-5",
+        (
+            X,
+            Param("running_mean", "tensor", None),
+            Param("running_var", "tensor", None),
+            _WEIGHT,
+            _BIAS,
+            Param("momentum", default=0.1),
+            Param("eps", default=1e-5),
+        ),
+        result="any",
+        shape_rule="other",
+        gradient="batch_norm_grad(g, x, weight); ; ; sum(g * normalised); sum(g)",
+    ),
+    _row(
+        "instance_norm",
+        _instance_norm,
+        "Each channel of each sample normalised by itself.",
+        "x, weight=None, bias=None, eps=1e-5",
+        (X, _WEIGHT, _BIAS, Param("eps", default=1e-5)),
+        fuse="reduce",
+        gradient="instance_norm_grad(g, x, weight); sum(g * normalised); sum(g)",
+    ),
+    _row(
         "attention",
         _attention,
         "softmax(q @ k.T * scale + mask) @ v; a bool mask keeps where True; fewer key than query heads are shared in groups.",
@@ -291,9 +336,9 @@ _NETWORK = (
     _row(
         "embedding",
         _embedding,
-        "Rows of a weight (entries, width) by index.",
-        "x, weight",
-        (X, Param("weight", "tensor")),
+        "Rows of a weight (entries, width) by index; the row padding_idx gets no gradient.",
+        "x, weight, padding_idx=None",
+        (X, Param("weight", "tensor"), Param("padding_idx", default=None)),
         shape_rule="other",
         dtype_rule="other",
         policy=0,
@@ -301,17 +346,6 @@ _NETWORK = (
         flops=per_input(0.0),
         gradient="; scatter_add(zeros_like(weight), x, g)",
     ),
-    _row(
-        "interpolate",
-        _interpolate,
-        "Images (n, c, h, w) in another size, by the nearest pixel or bilinearly.",
-        "x, size, mode='nearest', align_corners=False",
-        (X, Param("size"), Param("mode", default="nearest"), Param("align_corners", default=False)),
-        shape_rule="other",
-        dtype_rule="same",
-        policy=0,
-        gradient="interpolate_grad(g, x.shape)",
-    ),
 )
 
-ROWS: tuple[OpInfo, ...] = _NETWORK + _LOSSES
+ROWS: tuple[OpInfo, ...] = _NETWORK + _LOSSES + _MORE_LOSSES + _RESIZING

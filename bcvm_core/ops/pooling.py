@@ -11,8 +11,10 @@ import numpy as np
 from . import trees
 from ._rows import X, elements, own
 from .numerics import total
+from .pooling_more import ROWS as _MORE
+from .pooling_more import avg_pool, max_pool
 from .registry import OpInfo, Param
-from .windows import border, output_size, padded, pair, windows
+from .windows import border, float_types, lowest, output_size, padded, pair, windows
 
 _Array = np.ndarray[Any, Any]
 
@@ -26,14 +28,21 @@ def _images(x: Any, layout: Any, what: str) -> tuple[_Array, int]:
     return array, 2 if layout == "NCHW" else 1
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min
-    return False if dtype.kind == "b" else -np.inf
-
-
-def _max_pool2d(x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 0, dilation: Any = 1, layout: Any = "NCHW") -> Any:
+def _max_pool2d(
+    x: Any,
+    kernel_size: Any,
+    *,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    layout: Any = "NCHW",
+    ceil_mode: Any = False,
+    return_indices: Any = False,
+) -> Any:
     array, axis = _images(x, layout, "max_pool2d")
+    if ceil_mode or return_indices:
+        found = max_pool(_channels_first(array, layout), 2, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+        return tuple(_as_layout(part, layout) for part in found) if return_indices else _as_layout(found, layout)
     kernel, spread = pair(kernel_size, "kernel_size"), pair(dilation, "dilation")
     steps = kernel if stride is None else pair(stride, "stride")
     size = array.shape[axis], array.shape[axis + 1]
@@ -41,7 +50,7 @@ def _max_pool2d(x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 
     if not isinstance(padding, str) and any(2 * max(side) > k for side, k in zip(edges, kernel, strict=True)):
         raise ValueError(f"padding {padding!r} is more than half of the kernel {kernel}: some windows would be empty")
     out = output_size(size, edges, kernel, steps, spread)
-    view = windows(padded(array, edges, axis, _lowest(array.dtype)), axis, kernel, steps, spread, out)
+    view = windows(padded(array, edges, axis, lowest(array.dtype)), axis, kernel, steps, spread, out)
     result = view[..., 0, 0].copy()
     for i in range(kernel[0]):
         for j in range(kernel[1]):
@@ -50,16 +59,35 @@ def _max_pool2d(x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 
     return result
 
 
+def _channels_first(array: _Array, layout: str) -> _Array:
+    return array if layout == "NCHW" else np.moveaxis(array, 3, 1)
+
+
+def _as_layout(array: _Array, layout: str) -> _Array:
+    return array if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(array, 1, 3))
+
+
 def _avg_pool2d(
-    x: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 0, count_include_pad: Any = True, layout: Any = "NCHW"
+    x: Any,
+    kernel_size: Any,
+    *,
+    stride: Any = None,
+    padding: Any = 0,
+    count_include_pad: Any = True,
+    layout: Any = "NCHW",
+    ceil_mode: Any = False,
+    divisor_override: Any = None,
 ) -> Any:
     array, axis = _images(x, layout, "avg_pool2d")
+    if ceil_mode or divisor_override:
+        images = _channels_first(array, layout)
+        return _as_layout(avg_pool(images, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), layout)
     kernel = pair(kernel_size, "kernel_size")
     steps = kernel if stride is None else pair(stride, "stride")
     size = array.shape[axis], array.shape[axis + 1]
     edges = border(padding, size, kernel, steps, (1, 1))
     out = output_size(size, edges, kernel, steps)
-    accumulator, result = _float_types(array)
+    accumulator, result = float_types(array)
     view = windows(padded(array.astype(accumulator, copy=False), edges, axis), axis, kernel, steps, (1, 1), out)
     sums = _window_sums(view)
     if count_include_pad:
@@ -83,13 +111,6 @@ def _window_sums(view: _Array) -> Any:
     return total(view, (view.ndim - 2, view.ndim - 1))
 
 
-def _float_types(array: _Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    result = array.dtype if trees.accumulator(array.dtype) else trees.F64
-    accumulator = trees.accumulator(result)
-    assert accumulator is not None
-    return accumulator, result
-
-
 def _adaptive_avg_pool2d(x: Any, output_size: Any, *, layout: Any = "NCHW") -> Any:  # noqa: A002
     """Output row i averages input rows floor(i * h / out) to ceil((i + 1) * h / out)."""
     array, axis = _images(x, layout, "adaptive_avg_pool2d")
@@ -102,7 +123,7 @@ def _adaptive_avg_pool2d(x: Any, output_size: Any, *, layout: Any = "NCHW") -> A
         raise ValueError(f"cannot pool {height} x {width} into {rows} x {columns}")
     if height % rows == 0 and width % columns == 0:
         return _avg_pool2d(array, (height // rows, width // columns), layout=layout)
-    accumulator, kind = _float_types(array)
+    accumulator, kind = float_types(array)
     source = array.astype(accumulator, copy=False)
     result = np.empty([*array.shape[:axis], rows, columns, *array.shape[axis + 2 :]], kind)
     before = (slice(None),) * axis
@@ -137,18 +158,22 @@ _KERNEL = Param("kernel_size")
 _STRIDE = Param("stride", default=None)
 _PADDING = Param("padding", default=0)
 _LAYOUT = Param("layout", default="NCHW")
+_CEIL = Param("ceil_mode", default=False)
 
-ROWS: tuple[OpInfo, ...] = (
+_IMAGES: tuple[OpInfo, ...] = (
     _row(
         "max_pool2d",
         _max_pool2d,
-        "Largest element of each window; NaN wins; padding never does.",
-        "x, kernel_size, stride=None, padding=0, dilation=1, layout='NCHW'",
+        "Largest element of each window; NaN wins; padding never does. (values, indices) on request.",
+        "x, kernel_size, stride=None, padding=0, dilation=1, layout='NCHW', ceil_mode=False, return_indices=False",
         _KERNEL,
         _STRIDE,
         _PADDING,
         Param("dilation", default=1),
         _LAYOUT,
+        _CEIL,
+        Param("return_indices", default=False),
+        result="any",
         dtype_rule="same",
         gradient="scatter_add(g, argmax of each window)",
     ),
@@ -156,12 +181,14 @@ ROWS: tuple[OpInfo, ...] = (
         "avg_pool2d",
         _avg_pool2d,
         "Mean of each window.",
-        "x, kernel_size, stride=None, padding=0, count_include_pad=True, layout='NCHW'",
+        "x, kernel_size, stride=None, padding=0, count_include_pad=True, layout='NCHW', ceil_mode=False, divisor_override=None",
         _KERNEL,
         _STRIDE,
         _PADDING,
         Param("count_include_pad", default=True),
         _LAYOUT,
+        _CEIL,
+        Param("divisor_override", default=None),
         dtype_rule="float",
         gradient="g spread over each window / count",
         exact=False,
@@ -178,3 +205,5 @@ ROWS: tuple[OpInfo, ...] = (
         exact=False,
     ),
 )
+
+ROWS: tuple[OpInfo, ...] = _IMAGES + _MORE

@@ -80,8 +80,82 @@ def _host_dropout(x: Any, *, p: Any = 0.5, training: Any = True, key: Any = None
     return _drop(np.random.default_rng() if key is None else key, x, _check_probability(p))
 
 
+def _counts(probabilities: Any) -> Any:
+    weights = np.asarray(probabilities, np.float64)
+    if weights.ndim not in (1, 2) or not weights.size:
+        raise ValueError(f"multinomial needs weights in one or two axes, not of shape {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not (weights.sum(-1) > 0).all():
+        raise ValueError("multinomial needs weights that are finite, not negative, and not all zero")
+    return weights
+
+
+def _draw_multinomial(rng: np.random.Generator, x: Any, count: Any, replacement: Any) -> Any:
+    """With replacement by the inverse of the distribution; without by the largest of log(weight) + Gumbel noise."""
+    weights = _counts(x)
+    rows = weights.reshape(-1, weights.shape[-1])
+    if replacement:
+        totals = np.cumsum(rows, axis=1)
+        drawn = rng.random((len(rows), count)) * totals[:, -1:]
+        index = np.stack([np.searchsorted(t, d, side="right") for t, d in zip(totals, drawn, strict=True)])
+        index = np.minimum(index, rows.shape[1] - 1)
+    else:
+        if count > (rows > 0).sum(axis=1).min():
+            raise ValueError(f"multinomial: {count} different classes of {(rows > 0).sum(axis=1).min()}")
+        with np.errstate(divide="ignore"):
+            keys = np.log(rows) + rng.gumbel(size=rows.shape)
+        index = np.argsort(-keys, axis=1, kind="stable")[:, :count]
+    return index.reshape(*weights.shape[:-1], count).astype(np.int64)
+
+
+def _multinomial(x: Any, *, num_samples: Any, key: Any, replacement: Any = False) -> Any:
+    return _draw_multinomial(_stream(key), x, num_samples, replacement)
+
+
+def _bernoulli(x: Any, *, key: Any) -> Any:
+    return _draw_bernoulli(_stream(key), x)
+
+
+def _draw_bernoulli(rng: np.random.Generator, x: Any) -> Any:
+    array = float_tensor(x)
+    if array.size and not ((array >= 0) & (array <= 1)).all():
+        raise ValueError("bernoulli needs probabilities between 0 and 1")
+    return (rng.random(array.shape) < array.astype(np.float64)).astype(array.dtype)
+
+
+def _randint(*, low: Any, high: Any, shape: Any, key: Any, dtype: Any = np.int64) -> Any:
+    return _stream(key).integers(low, high, shape).astype(dtype)
+
+
+def _permutation(*, n: Any, key: Any, dtype: Any = np.int64) -> Any:
+    return _stream(key).permutation(n).astype(dtype)
+
+
+def _host_multinomial(x: Any, *, num_samples: Any, key: Any, replacement: Any = False) -> Any:
+    return _draw_multinomial(key, x, num_samples, replacement)
+
+
+def _host_bernoulli(x: Any, *, key: Any) -> Any:
+    return _draw_bernoulli(key, x)
+
+
+def _host_randint(*, low: Any, high: Any, shape: Any, key: Any, dtype: Any = np.int64) -> Any:
+    return key.integers(low, high, shape).astype(dtype)
+
+
+def _host_permutation(*, n: Any, key: Any, dtype: Any = np.int64) -> Any:
+    return key.permutation(n).astype(dtype)
+
+
 # What the public functions run when the definition declines.
-HOST: dict[str, Callable[..., Any]] = {"normal": _host_normal, "uniform": _host_uniform, "dropout": _host_dropout}
+HOST: dict[str, Callable[..., Any]] = {
+    "normal": _host_normal,
+    "uniform": _host_uniform,
+    "dropout": _host_dropout,
+    "multinomial": _host_multinomial,
+    "bernoulli": _host_bernoulli,
+    "randint": _host_randint,
+    "permutation": _host_permutation,
+}
 
 
 def _shape_flops(*shapes: tuple[int, ...], shape: Any = (), **_attrs: Any) -> float:
@@ -122,5 +196,49 @@ ROWS: tuple[OpInfo, ...] = (
         dtype_rule="same",
         flops=per_input(2.0),
         gradient="g * mask / (1 - p)",
+    ),
+    OpInfo(
+        name="multinomial",
+        family="random",
+        params=(X, Param("num_samples"), _KEY, Param("replacement", default=False)),
+        definition=_multinomial,
+        doc="Indices drawn with the weights of x, one row of indices for each row of weights.",
+        spellings=(own("multinomial", "x, num_samples, key, replacement=False"),),
+        shape_rule="other",
+        dtype_rule="index",
+        flops=per_input(10.0),
+    ),
+    OpInfo(
+        name="bernoulli",
+        family="random",
+        params=(X, _KEY),
+        definition=_bernoulli,
+        doc="1 with the probability that x says, else 0.",
+        spellings=(own("bernoulli", "x, key"),),
+        shape_rule="same",
+        dtype_rule="same",
+        flops=per_input(2.0),
+    ),
+    OpInfo(
+        name="randint",
+        family="random",
+        params=(Param("low"), Param("high"), Param("shape"), _KEY, Param("dtype", default=np.int64)),
+        definition=_randint,
+        doc="Integers uniform in [low, high).",
+        spellings=(own("randint", "low, high, shape, key, dtype=int64"),),
+        shape_rule="create",
+        dtype_rule="attr",
+        flops=_shape_flops,
+    ),
+    OpInfo(
+        name="permutation",
+        family="random",
+        params=(Param("n"), _KEY, Param("dtype", default=np.int64)),
+        definition=_permutation,
+        doc="The numbers below n in a random order.",
+        spellings=(own("permutation", "n, key, dtype=int64"),),
+        shape_rule="create",
+        dtype_rule="attr",
+        flops=_shape_flops,
     ),
 )

@@ -102,7 +102,20 @@ class BoundCall:
     attrs: dict[str, Any]
 
 
-_FAMILIES = ("elementwise", "activations", "reduce", "linalg", "conv", "shape", "create", "nn", "random")
+_FAMILIES = (
+    "elementwise",
+    "elementwise_more",
+    "activations",
+    "rectifiers",
+    "reduce",
+    "linalg",
+    "matrices",
+    "conv",
+    "shape",
+    "create",
+    "nn",
+    "random",
+)
 
 _rows: dict[str, OpInfo] = {}
 _functions: dict[int, tuple[Any, OpInfo, Spelling]] = {}

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from ._rows import AXIS, DTYPE, NUMPY_2, X, method, moves_only, numpy, numpy_call, optional, own, own_method
+from .indexed import ROWS as _INDEXED
 from .inspection import ROWS as _INSPECTION
 from .joining import ROWS as _JOINING
+from .ranking import ROWS as _RANKING
 from .registry import OpInfo, Param, Spelling
 
 
@@ -294,4 +296,4 @@ _VIEWS = (
     ),
 )
 
-ROWS: tuple[OpInfo, ...] = _INDEXING + _VIEWS + _JOINING + _INSPECTION
+ROWS: tuple[OpInfo, ...] = _INDEXING + _VIEWS + _JOINING + _INSPECTION + _INDEXED + _RANKING

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import trees
+
 _Array = np.ndarray[Any, Any]
 Pair = tuple[int, int]
 Border = tuple[Pair, Pair]
@@ -89,3 +91,18 @@ def windows(x: _Array, axis: int, kernel: Pair, stride: Pair, dilation: Pair, ou
         sw * dilation[1],
     )
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+
+def lowest(dtype: np.dtype[Any]) -> Any:
+    """What padding is for maxima: nothing is below it."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    return False if dtype.kind == "b" else -np.inf
+
+
+def float_types(array: _Array) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """(accumulation type, result type) of an average."""
+    result = array.dtype if trees.accumulator(array.dtype) else trees.F64
+    accumulator = trees.accumulator(result)
+    assert accumulator is not None
+    return accumulator, result

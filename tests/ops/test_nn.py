@@ -239,6 +239,6 @@ def test_interpolate() -> None:
     assert ops.interpolate(x, 2, "bilinear").tolist() == [[[[2.5, 4.5], [10.5, 12.5]]]]
     np.testing.assert_allclose(ops.interpolate(x, 7, "bilinear", align_corners=True)[0, 0, 0], np.linspace(0, 3, 7), rtol=1e-6)
     assert ops.interpolate(x, 4, "bilinear").tobytes() == x.tobytes()
-    for bad in (lambda: ops.interpolate(x, 0), lambda: ops.interpolate(x[0], 2), lambda: ops.interpolate(x, 2, "cubic")):
+    for bad in (lambda: ops.interpolate(x, 0), lambda: ops.interpolate(x[0, 0], 2), lambda: ops.interpolate(x, 2, "cubic")):
         with pytest.raises(ValueError):
             bad()

@@ -66,7 +66,9 @@ SUPPORTED = [
     m("item", X, (1, 2)), m("tolist", X), f(len, X), f(len, (1, 2)), f(int, X[0, 1]), f(float, np.array(2)),
     f(bool, np.array([3.0])), f(bool, 0), f(int, "12"), f(tuple, [1, 2]), f(tuple, V), f(list, V), f(list, (1, 2)), f(min, 3, 1, 2),
     f(max, [4, 5]), f(max, np.float32(2), 1.5), f(range, 3), f(slice, 1, 5), f(slice, 1, 5, 2), f(range, 1, 9, 2), f(np.shape, X),
-    f(np.ndim, 3.0), f(np.size, X), f(np.size, X, 1),
+    f(np.ndim, 3.0), f(np.size, X), f(np.size, X, 1), f(np.bincount, V), f(np.bincount, V, V / 2, minlength=7),
+    f(np.linalg.inv, X[:, :3] + 9 * np.eye(3)), f(np.linalg.det, X[:, :3] + 9 * np.eye(3)), f(np.linalg.qr, X),
+    f(np.linalg.qr, X, mode="r"), f(np.linalg.solve, X[:, :3] + 9 * np.eye(3), X), f(np.linalg.cholesky, 9 * np.eye(3) + 1),
 ]  # fmt: skip
 
 
