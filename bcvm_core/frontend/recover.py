@@ -29,7 +29,7 @@ def recover(function: types.FunctionType) -> FunctionSource:
         node = reader.function(None)
         imported = reader.module_imports | {n for r in reader.readers for n in r.module_imports}
         found = FunctionSource(node, _enclosing(code), tuple(sorted(imported)), code.co_filename)
-        again = compile_like(found.parse_again(), found, code)
+        again = compile_like(found.fresh_tree(), found, code)
     except (Unreadable, LoweringError, SyntaxError, ValueError, TypeError, IndexError, AttributeError, KeyError, RecursionError) as error:
         raise _refused(function) from error
     if not identical_code(again, code):

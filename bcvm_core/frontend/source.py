@@ -37,14 +37,8 @@ class FunctionSource:
     filename: str
     text: str = ""
 
-    def parse_again(self) -> FunctionNode:
-        """A fresh copy of the node (parsing is ten times cheaper than `copy.deepcopy`)."""
-        if not self.text:
-            return copy_tree(self.node)
-        index = _build_index(ast.parse(self.text))
-        for candidate, _ in index.functions.get(_first_line(self.node), ()):
-            if _span(candidate) == _span(self.node) and type(candidate) is type(self.node):
-                return candidate
+    def fresh_tree(self) -> FunctionNode:
+        """A copy of the node of the caller's own."""
         return copy_tree(self.node)
 
 
@@ -176,6 +170,6 @@ def _in_text(function: types.FunctionType) -> FunctionSource:
         raise LoweringError(f"the source of {function.__qualname__} was not found in {code.co_filename}")
     node, enclosing = candidates[0]
     found = FunctionSource(node, enclosing, index.imported, code.co_filename, index.text)
-    if not same_code(compile_like(found.parse_again(), found, code), code):
+    if not same_code(compile_like(found.fresh_tree(), found, code), code):
         raise LoweringError(f"the source of {function.__qualname__} is not what was compiled")
     return found

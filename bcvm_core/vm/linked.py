@@ -137,7 +137,7 @@ class Linker(SiteOwner):
     def link(self) -> types.CodeType:
         """Form the regions and compile. On any fault of ours the original code stays."""
         started = time.perf_counter_ns()
-        node = self.source.parse_again()
+        node = self.source.fresh_tree()
         self.table.start()
         context = FormerContext(
             self.name, self.filename, self.lookup, self.table, hints=self.hints, unsafe_attributes=frozenset(self.unsafe)
