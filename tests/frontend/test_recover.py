@@ -418,8 +418,8 @@ def test_reads_back_what_was_compiled(text: str) -> None:
     function = define(text)
     found = recover(function)
     assert found.text == ""
-    for _ in range(2):  # `parse_again` gives a fresh tree each time
-        again = compile_like(found.parse_again(), found, function.__code__)
+    for _ in range(2):  # `fresh_tree` gives a fresh tree each time
+        again = compile_like(found.fresh_tree(), found, function.__code__)
         assert identical_code(again, function.__code__)
     assert all(hasattr(n, "lineno") for n in ast.walk(found.node) if isinstance(n, ast.expr | ast.stmt))
     ast.parse(ast.unparse(found.node))
