@@ -16,6 +16,11 @@ def _arange(*, args: Any = (), **attrs: Any) -> Any:
     return np.arange(*args, **attrs)
 
 
+def _steps(*, start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    """A lone `start` is the end."""
+    return np.arange(start, dtype=dtype) if end is None else np.arange(start, end, step, dtype)
+
+
 def _one_hot(x: Any, depth: Any, *, on_value: Any = 1.0, off_value: Any = 0.0, dtype: Any = np.float32) -> Any:
     """Indices outside [0, depth) give a row of off values."""
     index = trees.tensor(x)
@@ -64,6 +69,13 @@ ROWS: tuple[OpInfo, ...] = (
         "Evenly spaced values: [start,] stop[, step].",
         (Param("args", default=()), *optional(dtype=None)),
         numpy("arange", "*args, dtype=None", args="args"),
+    ),
+    _row(
+        "steps",
+        _steps,
+        "Evenly spaced values from start (or 0) to end, without it.",
+        (Param("start", default=0), Param("end", default=None), Param("step", default=1), Param("dtype", default=None)),
+        own("steps", "start=0, end=None, step=1, dtype=None"),
     ),
     _row(
         "linspace",

@@ -143,6 +143,31 @@ def _all_close(x: Any, y: Any, *, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan:
     return bool(np.all(_is_close(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)))
 
 
+def _array_equal(x: Any, y: Any, *, equal_nan: Any = False) -> Any:
+    return np.array_equal(x, y, equal_nan)
+
+
+def _divide_rounded(x: Any, y: Any, *, rounding_mode: Any = None) -> Any:
+    """Integers rounded down or towards 0 stay integers."""
+    if rounding_mode is None:
+        return np.true_divide(x, y)
+    if rounding_mode == "floor":
+        return np.floor_divide(x, y)
+    if rounding_mode != "trunc":
+        raise ValueError(f'rounding_mode must be None, "floor" or "trunc", not {rounding_mode!r}')
+    if np.result_type(x, y).kind in "iu":
+        quotient, rest = np.divmod(x, y)
+        return quotient + ((quotient < 0) & (rest != 0))
+    return np.trunc(np.true_divide(x, y))
+
+
+def _scaled(ufunc: np.ufunc) -> Callable[..., Any]:
+    def definition(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+        return ufunc(x, y if alpha == 1 else np.multiply(y, np.asarray(y).dtype.type(alpha)))
+
+    return definition
+
+
 def _sided_infinity(sign: int) -> Callable[[Any], Any]:
     def definition(x: Any) -> Any:
         array = trees.tensor(x)
@@ -259,6 +284,43 @@ _OWN = (
         exact=True,
         fuse="none",
         policy=0,
+    ),
+    _row(
+        "array_equal",
+        _array_equal,
+        "Whether shapes and all elements are equal, as a Python bool.",
+        (X, Y, Param("equal_nan", default=False)),
+        (numpy("array_equal", "a1, a2, equal_nan=False", a1="x", a2="y"),),
+        dtype_rule="other",
+        shape_rule="other",
+        result="python",
+        exact=True,
+        fuse="none",
+        policy=0,
+    ),
+    _row(
+        "divide_rounded",
+        _divide_rounded,
+        'The quotient, as it is, or rounded: "floor" or "trunc".',
+        (X, Y, Param("rounding_mode", default=None)),
+        (own("divide_rounded", "x, y, rounding_mode=None"),),
+        dtype_rule="other",
+        exact=True,
+        fp_name="divide",
+    ),
+    *(
+        _row(
+            f"{name}_scaled",
+            _scaled(getattr(np, name)),
+            f"x {sign} alpha * y.",
+            (X, Y, Param("alpha", default=1)),
+            dtype_rule="promote",
+            exact=True,
+            gradient=f"g; {sign}alpha * g",
+            fp_name=name,
+            cost=2.0,
+        )
+        for name, sign in (("add", "+"), ("subtract", "-"))
     ),
     _row("is_neg_inf", _sided_infinity(-1), "True where -inf.", (X,), dtype_rule="bool", exact=True, cost=1.0),
     _row("is_pos_inf", _sided_infinity(1), "True where +inf.", (X,), dtype_rule="bool", exact=True, cost=1.0),

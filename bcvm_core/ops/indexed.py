@@ -7,6 +7,7 @@ logical order, and sums add up in that order, in the accumulation type, rounded 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -199,6 +200,16 @@ def _chunk(x: Any, *, chunks: Any, axis: Any = 0) -> tuple[Any, ...]:
     return tuple(np.split(array, list(range(step, size, step)), axis=axis))
 
 
+def _flatten_axes(x: Any, *, start: Any = 0, end: Any = -1) -> Any:
+    array = trees.tensor(x)
+    if array.ndim == 0:
+        return array.reshape(1)
+    first, last = _axis_of(start, array), _axis_of(end, array)
+    if first > last:
+        raise ValueError(f"flatten_axes: axis {start} does not come before {end}")
+    return array.reshape(*array.shape[:first], math.prod(array.shape[first : last + 1]), *array.shape[last + 1 :])
+
+
 def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, *params: Param, **rest: Any) -> OpInfo:
     fields: dict[str, Any] = {"shape_rule": "other", "dtype_rule": "same", "flops": moves_only, "fp_name": name, **rest}
     return OpInfo(name=name, family="shape", params=params, definition=definition, doc=doc, spellings=(own(name, signature),), **fields)
@@ -359,5 +370,15 @@ ROWS: tuple[OpInfo, ...] = (
         Param("axis", default=0),
         result="any",
         gradient="concatenate(g, axis)",
+    ),
+    _view(
+        "flatten_axes",
+        _flatten_axes,
+        "Neighbouring axes made into one; a view where strides allow it.",
+        "x, start=0, end=-1",
+        X,
+        Param("start", default=0),
+        Param("end", default=-1),
+        gradient="reshape(g, x.shape)",
     ),
 )

@@ -68,6 +68,29 @@ def _dropout(x: Any, *, p: Any = 0.5, training: Any = True, key: Any = None) -> 
     return _drop(_stream(key), x, rate)
 
 
+def _drop_channels(rng: np.random.Generator, x: Any, p: float) -> Any:
+    array = float_tensor(x)
+    if array.ndim < 2:
+        raise ValueError(f"dropout_channels needs channels on axis 1, not shape {array.shape}")
+    shape = array.shape[:2] + (1,) * (array.ndim - 2)
+    factor = _drop(rng, np.ones(shape, trees.F64 if array.dtype == trees.F64 else trees.F32), p)
+    return (array.astype(factor.dtype, copy=False) * factor).astype(array.dtype, copy=False)
+
+
+def _dropout_channels(x: Any, *, p: Any = 0.5, training: Any = True, key: Any = None) -> Any:
+    """`x` itself when nothing is dropped, as `_dropout`."""
+    rate = _check_probability(p)
+    if not training or rate == 0.0:
+        return x
+    if key is None:
+        raise Decline("without a key each call draws anew")
+    return _drop_channels(_stream(key), x, rate)
+
+
+def _host_dropout_channels(x: Any, *, p: Any = 0.5, training: Any = True, key: Any = None) -> Any:
+    return _drop_channels(np.random.default_rng() if key is None else key, x, _check_probability(p))
+
+
 def _host_normal(*, shape: Any, key: Any, mean: Any = 0.0, std: Any = 1.0, dtype: Any = np.float32) -> Any:
     return _draw_normal(key, shape, mean, std, dtype)
 
@@ -151,6 +174,7 @@ HOST: dict[str, Callable[..., Any]] = {
     "normal": _host_normal,
     "uniform": _host_uniform,
     "dropout": _host_dropout,
+    "dropout_channels": _host_dropout_channels,
     "multinomial": _host_multinomial,
     "bernoulli": _host_bernoulli,
     "randint": _host_randint,
@@ -195,6 +219,18 @@ ROWS: tuple[OpInfo, ...] = (
         shape_rule="same",
         dtype_rule="same",
         flops=per_input(2.0),
+        gradient="g * mask / (1 - p)",
+    ),
+    OpInfo(
+        name="dropout_channels",
+        family="random",
+        params=(X, Param("p", default=0.5), Param("training", default=True), Param("key", default=None)),
+        definition=_dropout_channels,
+        doc="Whole channels (axis 1) set to 0 with probability p, the others divided by 1 - p.",
+        spellings=(own("dropout_channels", "x, p=0.5, training=True, key=None"),),
+        shape_rule="same",
+        dtype_rule="same",
+        flops=per_input(1.0),
         gradient="g * mask / (1 - p)",
     ),
     OpInfo(

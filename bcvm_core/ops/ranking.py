@@ -30,7 +30,8 @@ def _order(array: _Array, axis: int, descending: bool) -> _Array:
     return descending_order(array, axis) if descending else np.argsort(array, axis=axis, kind="stable")
 
 
-def _sort_pairs(x: Any, *, axis: Any = -1, descending: Any = False) -> tuple[Any, Any]:
+def _sort_pairs(x: Any, *, axis: Any = -1, descending: Any = False, stable: Any = True) -> tuple[Any, Any]:
+    """Always stable: `stable=False` allows any order of equal elements, so it allows this one."""
     array = trees.tensor(x)
     if array.ndim == 0:
         return array.copy(), np.zeros((), np.int64)
@@ -86,6 +87,18 @@ def _lower_median(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
         index = np.where(spoiled, missing.argmax(axis=place, keepdims=True), index)
         values = np.take_along_axis(array, index, place)
     return (values, index) if keepdims else (values.squeeze(place), index.squeeze(place))
+
+
+def _extreme_pairs(find: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    def definition(x: Any, *, axis: Any, keepdims: Any = False) -> tuple[Any, Any]:
+        array = trees.tensor(x)
+        if array.ndim == 0:
+            return array.copy(), np.zeros((), np.int64)
+        index = np.asarray(find(array, axis=operator.index(axis), keepdims=True))
+        values = np.take_along_axis(array, index, axis)
+        return (values, index) if keepdims else (values.squeeze(axis), index.squeeze(axis))
+
+    return definition
 
 
 def _running(ufunc: np.ufunc, beats: np.ufunc) -> Callable[..., tuple[Any, Any]]:
@@ -193,9 +206,10 @@ ROWS: tuple[OpInfo, ...] = (
         "sort_pairs",
         _sort_pairs,
         "(sorted values, their indices) along an axis; equal elements keep their order.",
-        "x, axis=-1, descending=False",
+        "x, axis=-1, descending=False, stable=True",
         _LAST,
         Param("descending", default=False),
+        Param("stable", default=True),
         gradient=_PUT,
     ),
     _row(
@@ -242,6 +256,19 @@ ROWS: tuple[OpInfo, ...] = (
             ("cummax", np.maximum, np.greater_equal, "maxima"),
             ("cummin", np.minimum, np.less_equal, "minima"),
         )
+    ),
+    *(
+        _row(
+            name,
+            _extreme_pairs(find),
+            f"({what} elements along an axis, where they are found first); NaN wins.",
+            "x, axis, keepdims=False",
+            Param("axis"),
+            _KEEP,
+            flops=per_input(1.0),
+            gradient=_PUT,
+        )
+        for name, find, what in (("max_pairs", np.argmax, "largest"), ("min_pairs", np.argmin, "smallest"))
     ),
     _row(
         "unique_consecutive",
