@@ -175,3 +175,25 @@ def test_warnings_are_shown_as_often_as_in_python() -> None:
         shown.append([(str(w.message), w.lineno) for w in seen])
     assert shown[0] == shown[1]
     assert len(shown[0]) == 2
+
+
+LOOPS = [
+    "import numpy as np\nk = {1: 5}\nlog = []",
+    "def gen(n):\n    try:\n        for i in range(n): yield i\n    finally: log.append('closed')",
+    "for v in gen(5):\n    s = v * k[1] + 1\n    if v == 2: break\nlog",
+    "for v in gen(50):\n    s = v * k[1] + 1\n    if v == 22: break\nlog",
+    "for v in gen(50):\n    s = v * k[1] + 1\n    if v == 30: raise ValueError('x')",
+    "log",
+    "class Asked:\n    def __init__(s, n): s.n, s.asked = n, 0\n    def __iter__(s): return s\n    def __next__(s):\n"
+    "        s.asked += 1\n        if s.asked == s.n: raise StopIteration\n"
+    "        if s.asked > 30: raise RuntimeError\n        return s.asked",
+    "res = []\nfor n in [1, 2, 7, 8, 9, 10, 15]:\n    a = Asked(n)\n    for q in a: z = q * k[1]\n    res.append(a.asked)\nres",
+    "for q in Asked(40): z = q * k[1]",
+    "import weakref\na = Asked(20); r = weakref.ref(a)\nfor q in a:\n    z = q * k[1]\ndel a\nr() is None",
+]
+
+
+def test_iterators_are_asked_and_let_go_as_in_python() -> None:
+    plain, _, _ = run_cells(LOOPS, linked=False)
+    linked, _, _ = run_cells(LOOPS, linked=True)
+    assert linked == plain

@@ -44,7 +44,7 @@ class _Collector:
         return "\0site"
 
     def value(self, key: SiteKey, kind: str, op: str | None) -> str:
-        if kind != "inplace":  # a statement; its value is what Python computes as well
+        if kind not in ("inplace", "store"):  # statements; their effect is what Python's is as well
             self.values.append((key, op))
         return "\0value"
 
@@ -172,7 +172,8 @@ def lower_function(function: Any, args: Sequence[Any] = (), *, example: Mapping[
     """The Program of a function for reading, saving and the reference interpreter.
 
     `args` (or `example`, by name) are values or TensorSpecs, from which hints and signatures follow;
-    annotations go before them, and without either a linked function goes by what it has met so far. Raises LoweringError when the function's source cannot be found.
+    annotations go before them, and without either a linked function goes by what it has met so far.
+    Raises LoweringError when the function's source cannot be found.
     """
     plain = plain_function(function)
     given = dict(zip(parameter_names(plain), args, strict=False)) if example is None else dict(example)

@@ -18,10 +18,9 @@ from ..tiers.select import CallSite
 from .attributes import UnsafeAttribute
 from .forced import interpret_region
 from .plan import OnStep, PlanWriter, is_load
-from .site import NoTensorError, SiteOwner, event_texts, idle, may_raise, warn_events
+from .site import NoTensorError, SiteOwner, event_texts, hold_store, idle, may_raise, warn_events
 
 Plan = Callable[..., Any]
-_WARN_ONLY = frozenset({"warn", "ignore"})
 
 
 class Region:
@@ -181,10 +180,7 @@ class RegionRunner:
 
     def hold(self, target: Any, value: Any) -> None:
         """Before anything is written: may reporting the write end in an exception? After it nothing can be replayed."""
-        if type(target) is not np.ndarray or _casts_silently(value, target.dtype):
-            return
-        if may_raise() or not _WARN_ONLY.issuperset(fpstatus.modes().values()):
-            raise Decline("a store that casts, where its warnings may become exceptions")
+        hold_store(target, value)
 
     def own(self, receiver: Any) -> None:
         """Methods and attributes are those of tensors of the kind the region was bound for."""
@@ -249,11 +245,3 @@ class RegionRunner:
             syntax = pc not in self.code.function_pcs
             self.sites[pc] = CallSite(op, syntax=syntax, shape_hint=self._hint(pc))
         return self.sites[pc]
-
-
-def _casts_silently(value: Any, dtype: np.dtype[Any]) -> bool:
-    """Can no warning come from storing `value` in an array of `dtype`?"""
-    kind = getattr(value, "dtype", None)
-    if kind is None:
-        return type(value) is bool or (type(value) in (int, float) and dtype == np.float64)
-    return bool(np.can_cast(kind, dtype, "safe"))

@@ -21,7 +21,7 @@ from ..frontend.source import copy_tree
 from ..ops import registry
 from .former import FormerContext, LoopSwitches, SiteKey, at, callee, site_key, stored_names
 from .runs import RunFormer
-from .trees import ExpressionFormer
+from .trees import ExpressionFormer, index_value
 
 __all__ = ["FormerContext", "RegionFormer", "SiteKey"]
 
@@ -168,11 +168,28 @@ class RegionFormer(RunFormer, ExpressionFormer):
         return node
 
     def _assign(self, node: ast.Assign) -> ast.stmt:
+        store = self._store(node)
+        if store is not None:
+            return store
         node.value = self.expression(node.value)
         for target in node.targets:
             self.bound |= set(stored_names(target))
             self._store_parts(target)
         return node
+
+    def _store(self, node: ast.Assign) -> ast.stmt | None:
+        """`x[i] = host()` becomes `V(host(), x, i)()`: Python evaluates the value first, then the target."""
+        target = node.targets[0]
+        key = site_key("store", node)
+        if len(node.targets) != 1 or not isinstance(target, ast.Subscript) or key in self.context.factory.dead:
+            return None
+        kind = self.classifier.value_kind(target.value)
+        sliced = isinstance(target.slice, ast.Slice | ast.Tuple) and not isinstance(target.value, ast.Dict)
+        if kind is Kind.PYTHON or not (kind is Kind.TENSOR or sliced):
+            return None  # v[i] of an unknown v is as likely a dict
+        parts = [self.expression(node.value), self.expression(target.value), self.expression(index_value(target.slice))]
+        made = at(ast.Call(callee(self.context.factory.value(key, "store", "setitem"), node.value), parts, []), target)
+        return at(ast.Expr(at(ast.Call(made, [], []), target)), target)
 
     def _store_parts(self, target: ast.expr) -> None:
         """Index expressions of a store are evaluated by the host; regions may form in them."""

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import config, fpstatus
 from ..errors import Decline
 from ..frontend import quiet
-from ..isa.signature import table as signatures
 from ..ops import registry
 from ..tiers.select import CallSite
 from .stats import Stats
 
 quiet.install()
-_FAST_POWERS = (0, 1, 2, -1, 0.5)
-_DOUBLES = frozenset({"float64", "pyfloat"})
-_BOOLS = frozenset({"bool", "pybool"})
+_NUMBERS = frozenset({bool, int, float, complex, np.ndarray})
+_FAST_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
+_ERRSTATE_NAMES = {"divide": "divide", "overflow": "over", "underflow": "under", "invalid": "invalid"}
+_WARN_ONLY = frozenset({"warn", "ignore"})
 _SHOWWARNING: Any = getattr(warnings, "_showwarning_orig", warnings.showwarning)
 
 
@@ -66,38 +68,41 @@ class EventError(Exception):
 
 def event_texts(record: fpstatus.Recording, site: CallSite, op: registry.OpInfo, operands: Sequence[Any]) -> list[str] | None:
     """NumPy's warnings for what happened in one op; None where Python must compute and report it."""
-    name = _warning_name(site, op, operands)
-    if name is None or any(record.mode(kind) != "warn" or kind not in fpstatus.TEXT for kind in record.kinds):
-        return None  # the latter: warnings of NumPy's Python code name its own lines
-    return [record.text(kind, name) for kind in record.kinds]
-
-
-def _warning_name(site: CallSite, op: registry.OpInfo, operands: Sequence[Any]) -> str | None:
-    """The name NumPy gives an op in floating-point warnings; None where it cannot be told.
-
-    Scalars of one kind are computed by themselves ("scalar add"); with two kinds it depends on their values.
-    `x ** 2` is a square, and so on.
-    """
-    name = op.fp_name or op.name
-    if op.family == "reduce":
-        return None  # NumPy's are Python code, and its lines are named
-    if op.scalar is None or site.syntax is False or not site.signature:
-        return name
-    if op.name == "pow" and type(operands[-1]) in (int, float) and operands[-1] in _FAST_POWERS:
+    if any(record.mode(kind) != "warn" for kind in record.kinds):
         return None
-    classes = signatures.row(site.signature).operands
-    if any(c.layout != "scalar" for c in classes):
-        return name
-    kinds = {c.dtype for c in classes}
-    certain = len(kinds) == 1 or kinds <= _DOUBLES
-    return f"scalar {name}" if certain and not kinds & _BOOLS else None
+    operator = op.scalar if site.syntax and op.exact and all(type(x) in _NUMBERS or isinstance(x, np.generic) for x in operands) else None
+    name = op.fp_name or op.name
+    if op.name == "pow" and site.syntax and type(operands[-1]) in (int, float):
+        name = _FAST_POWERS.get(operands[-1], name)  # for targets that have been written already
+    return [_asked(operator, operands, kind) or record.text(kind, name) for kind in record.kinds]
+
+
+def _asked(operator: Callable[..., Any] | None, operands: Sequence[Any], kind: str) -> str | None:
+    """NumPy's own words. It names `x ** 2` "square", and scalars depend on their kinds and values ("add", "scalar add")."""
+    if operator is None or kind not in _ERRSTATE_NAMES:
+        return None
+    modes: dict[str, Any] = {name: "raise" if known == kind else "ignore" for known, name in _ERRSTATE_NAMES.items()}
+    with np.errstate(**modes):
+        try:
+            operator(*operands)
+        except FloatingPointError as error:
+            return str(error)
+        except Exception:  # of the op itself: Python will raise it
+            return None
+    return None
 
 
 def may_raise() -> bool:
     """May a RuntimeWarning become an exception now? (a filter, or a `warnings.showwarning` of the user's)"""
     if warnings.showwarning is not _SHOWWARNING:
         return True
-    return any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters)
+    for action, message, category, module, line in warnings.filters:
+        if issubclass(RuntimeWarning, category):
+            if action == "error":
+                return True
+            if message is None and module is None and not line:
+                return False
+    return False
 
 
 def warn_events(owner: SiteOwner, events: list[tuple[str, int]]) -> None:
@@ -106,3 +111,19 @@ def warn_events(owner: SiteOwner, events: list[tuple[str, int]]) -> None:
     module = owner.globals.get("__name__") or "<unknown>"
     for text, line in events:
         warnings.warn_explicit(text, RuntimeWarning, owner.filename, line, module, seen)
+
+
+def hold_store(target: Any, value: Any) -> None:
+    """Raises Decline where reporting a store may end in an exception: after the store nothing can be replayed."""
+    if type(target) is not np.ndarray or _casts_silently(value, target.dtype):
+        return
+    if may_raise() or not _WARN_ONLY.issuperset(fpstatus.modes().values()):
+        raise Decline("a store that casts, where its warnings may become exceptions")
+
+
+def _casts_silently(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Can no warning come from storing `value` in an array of `dtype`?"""
+    kind = getattr(value, "dtype", None)
+    if kind is None:
+        return type(value) is bool or (type(value) in (int, float) and dtype == np.float64)
+    return bool(np.can_cast(kind, dtype, "safe"))

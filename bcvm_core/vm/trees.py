@@ -106,7 +106,7 @@ class ExpressionFormer(Former):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and possible(node.value):
             looks_like_array = isinstance(node.slice, ast.Slice | ast.Tuple | ast.Call)
             if looks_like_array or self.classifier.value_kind(node.value) is Kind.TENSOR:
-                return ("operator", "getitem", [node.value, _index_value(node.slice)], [])
+                return ("operator", "getitem", [node.value, index_value(node.slice)], [])
             return None
         if isinstance(node, ast.Call):
             return self._call_spec(node)
@@ -182,11 +182,11 @@ class ExpressionFormer(Former):
         return node
 
 
-def _index_value(node: ast.expr) -> ast.expr:
+def index_value(node: ast.expr) -> ast.expr:
     """An index as an ordinary expression: slices become `slice(...)` objects."""
     if isinstance(node, ast.Slice):
         parts = [p if p is not None else at(ast.Constant(None), node) for p in (node.lower, node.upper, node.step)]
         return at(ast.Call(callee("\x00bcvm:slice", node), parts, []), node)
     if isinstance(node, ast.Tuple):
-        return at(ast.Tuple([_index_value(e) for e in node.elts], ast.Load()), node)
+        return at(ast.Tuple([index_value(e) for e in node.elts], ast.Load()), node)
     return node

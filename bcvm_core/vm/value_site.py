@@ -19,7 +19,7 @@ from ..errors import Decline, StrictError, Where
 from ..ops import registry
 from ..tiers.select import CallSite, commit
 from .plan import inplace_value
-from .site import EventError, SiteOwner, event_texts, idle, may_raise, warn_events
+from .site import EventError, SiteOwner, event_texts, hold_store, idle, may_raise, warn_events
 from .trust import check
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -43,7 +43,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 class ValueSite:
-    """`kind`: "operator", "inplace" or "call". `op` is the row's name, or None for a callee not known yet."""
+    """`kind`: "operator", "inplace", "store" or "call". `op` is the row's name, or None for a callee not known yet."""
 
     __slots__ = ("key", "kind", "op", "owner", "sites", "hits", "misses", "dead", "last_reason", "plain", "__weakref__")
 
@@ -60,13 +60,15 @@ class ValueSite:
         self.plain: Callable[..., Any] | None = None
         if kind != "call":
             assert op is not None
-            self.plain = _OPERATORS[op] if kind == "operator" else _INPLACE[op]
+            self.plain = operator.setitem if kind == "store" else _OPERATORS[op] if kind == "operator" else _INPLACE[op]
 
     def __repr__(self) -> str:
         return f"<bcvm op {self.owner.name}:{self.key[1]}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         fallback: Callable[[], Any]
+        if self.kind == "store":
+            args = (*args[1:], args[0])  # Python evaluates the value first
         if self.plain is not None:
             fallback = partial(self.plain, *args)
         elif callable(args[0]):
@@ -100,7 +102,7 @@ class ValueSite:
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> registry.BoundCall | None:
         if self.kind == "call":
             return self._bind_call(args, kwargs)
-        if not any(_is_tensor(a) for a in args):
+        if not any(_is_tensor(a) for a in (args[:1] if self.kind == "store" else args)):
             self._miss()
             return None
         assert self.op is not None
@@ -151,6 +153,8 @@ class ValueSite:
 
     def _run(self, bound: registry.BoundCall) -> Any:
         site = self._site(bound.op)
+        if self.kind == "store":
+            return self._store(site, *bound.operands)
         with fpstatus.recording() as record:
             if self.kind == "inplace":
                 value = inplace_value(site, bound.operands[0], *bound.operands)
@@ -161,6 +165,13 @@ class ValueSite:
         if self.kind == "inplace" and type(bound.operands[0]) is np.ndarray:
             return commit(bound.operands[0], value)
         return value
+
+    def _store(self, site: CallSite, target: Any, index: Any, value: Any) -> None:
+        hold_store(target, value)
+        with fpstatus.recording() as record:
+            site(target, index, value)
+        if record.kinds:
+            warn_events(self.owner, [(record.text(kind, "cast"), self.key[1]) for kind in record.kinds])
 
     def _report(self, record: fpstatus.Recording, site: CallSite, op: registry.OpInfo, operands: tuple[Any, ...]) -> None:
         """Warn as NumPy would; raises EventError where Python must."""

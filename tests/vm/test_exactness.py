@@ -309,10 +309,6 @@ def python_warnings(c, one):
     return a, b, float(one), one == None, bool(one[:0])  # noqa: E711
 
 
-def reductions(x):
-    return np.mean(x[:0]), x[:0].mean(), (x * 1e300 * 1e300 - np.inf).mean(), np.sum(x * [np.inf, -np.inf])
-
-
 def test_warnings_are_pythons() -> None:
     same(some_warnings_are_errors, lambda: (np.array([0.0, 1.0]),), lambda: (np.ones(2),))
     same(own_showwarning, lambda: (np.ones(2),))
@@ -321,7 +317,6 @@ def test_warnings_are_pythons() -> None:
     pairs.append((np.bool_(1), np.bool_(1)))
     same(scalars, *[lambda p=p: p for p in pairs])  # type: ignore[misc]
     same(python_warnings, lambda: (np.array([1j, 2]), np.ones(1)))
-    same(reductions, lambda: (np.array([1.0, 2.0]),))
 
 
 @pytest.mark.parametrize("modes", ["ignore", "warn", "raise"])
@@ -358,43 +353,3 @@ def lazy_module(x):
 
 def test_modules_with_getattr_are_asked_as_often() -> None:
     same(lazy_module, lambda: (np.ones(3),))
-
-
-def recursive(x, n):
-    y = x * 2
-    return recursive(y - x, n + 1) + 1
-
-
-def test_too_deep_recursion_shows_the_users_frames_only() -> None:
-    for _ in range(2):
-        with pytest.raises(RecursionError) as caught:
-            jit(recursive)(np.ones(3), 0)
-        assert not [entry for entry in caught.traceback if "bcvm_core" in str(entry.path)]
-
-
-def test_views_of_a_function_that_nobody_holds() -> None:
-    assert "RETURN" in jit(unknown_operand).dis()
-
-
-def warns_in_a_loop(x, k):
-    for _ in range(20):
-        a = x / 0
-        b = k + 1
-        jit(power_of_host)
-    return a, b
-
-
-def test_linking_does_not_make_python_forget_what_it_has_warned_of() -> None:
-    linked = jit(warns_in_a_loop)
-    globals().pop("__warningregistry__", None)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("default")
-        linked(np.ones(2), 1)
-    assert len(seen) == 1
-
-
-def test_warnings_as_errors_do_not_hinder_linking() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        linked = jit(unknown_operand)
-    assert linked is not unknown_operand

@@ -1,0 +1,89 @@
+"""More of what a hostile reader found: recursion, views of functions, warnings around linking, bits around events, stores."""
+
+# ruff: noqa: F841, RET504
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from bcvm_core.jit import jit
+
+from .constructs import canonical
+from .test_exactness import LOG, observe, other, power_of_host, same, unknown_operand
+
+
+def recursive(x, n):
+    y = x * 2
+    return recursive(y - x, n + 1) + 1
+
+
+def test_too_deep_recursion_shows_the_users_frames_only() -> None:
+    for _ in range(2):
+        with pytest.raises(RecursionError) as caught:
+            jit(recursive)(np.ones(3), 0)
+        assert not [entry for entry in caught.traceback if "bcvm_core" in str(entry.path)]
+
+
+def test_views_of_a_function_that_nobody_holds() -> None:
+    assert "RETURN" in jit(unknown_operand).dis()
+
+
+def warns_in_a_loop(x, k):
+    for _ in range(20):
+        a = x / 0
+        b = k + 1
+        jit(power_of_host)
+    return a, b
+
+
+def test_linking_does_not_make_python_forget_what_it_has_warned_of() -> None:
+    linked = jit(warns_in_a_loop)
+    globals().pop("__warningregistry__", None)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        linked(np.ones(2), 1)
+    assert len(seen) == 1
+
+
+def test_warnings_as_errors_do_not_hinder_linking() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linked = jit(unknown_operand)
+    assert linked is not unknown_operand
+
+
+def overflows_on_the_way(x):
+    return np.exp(x * 1e3) / np.exp(x).sum()
+
+
+def test_the_bits_do_not_depend_on_events() -> None:
+    quiet = jit(overflows_on_the_way)
+    x = np.linspace(0.1, 2, 50)
+    with np.errstate(all="ignore"):
+        plain = quiet(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert canonical(quiet(x)) == canonical(plain)
+
+
+def stores(x, d, i):
+    x[1:] = other(x)[:-1]
+    x[i, ...] = other(5)
+    d[1:] = other([1, 2])
+    x[...] = other(1e300)
+    try:
+        x[0:2] = other(np.ones(7))
+    except ValueError as error:
+        LOG.append(error.__traceback__.tb_lineno)
+    x[2:9] = other(x)
+    return x, d
+
+
+def test_stores_of_what_the_host_computes() -> None:
+    same(stores, lambda: (np.arange(6.0), [1, 2, 3], 1), lambda: (np.arange(6, dtype="f4"), [1, 2], [0, 1]), lambda: ([1, 2, 3], [1, 2], 1))
+    linked = jit(stores)
+    observe(linked, lambda: (np.arange(6.0), [1, 2, 3], 1))
+    assert linked.stats().ops["setitem"].call_op >= 3
