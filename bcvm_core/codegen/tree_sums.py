@@ -66,11 +66,18 @@ def _loop(dtype: np.dtype[Any]) -> TreeLoop | None:
     return loop if loop.rows is not None and config.current.use_llvm else None
 
 
+def _addressable(x: Any, axes: tuple[int, ...]) -> bool:
+    """The generated code reads the array object itself: it must be one (NumPy scalars are not), and have the axes."""
+    return type(x) is np.ndarray and bool(axes) and axes[0] >= 0 and axes[-1] < x.ndim
+
+
 def total(x: _Array, axes: tuple[int, ...]) -> Any:
     """As `trees.total`; None when this call is not for machine code."""
+    if not _addressable(x, axes):
+        return None
     loop = _loop(x.dtype)
     flags = x.flags
-    if loop is None or not x.size or not flags.c_contiguous or not flags.aligned or not axes:
+    if loop is None or not x.size or not flags.c_contiguous or not flags.aligned:
         return None
     shape = x.shape
     first, last = axes[0], axes[-1]
@@ -95,9 +102,11 @@ def total(x: _Array, axes: tuple[int, ...]) -> Any:
 
 def deviations(x: _Array, axes: tuple[int, ...], mean: Any) -> Any:
     """Tree sums of (x - mean) squared over the last axes, without temporaries; None when this call is not for machine code."""
+    if not _addressable(x, axes):
+        return None
     loop = _loop(x.dtype)
     flags = x.flags
-    if loop is None or not x.size or not flags.c_contiguous or not flags.aligned or not axes:
+    if loop is None or not x.size or not flags.c_contiguous or not flags.aligned:
         return None
     if axes[0] != x.ndim - len(axes):
         return None

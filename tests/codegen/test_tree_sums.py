@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bcvm_core import config, fpstatus
-from bcvm_core.codegen import templates, tree_sums
+from bcvm_core.codegen import loops, templates, tree_sums
 from bcvm_core.ops import numerics, registry, trees
 
 DTYPES = [np.float32, np.float64]
@@ -149,3 +149,11 @@ def test_ops_have_the_same_bits_without_machine_code(name: str) -> None:
             with config.override(use_llvm=False):
                 slow = registry.row(name).definition(x)
             assert bits(fast) == bits(slow)
+
+
+def test_what_is_no_array_or_lacks_the_axes_is_never_read_as_one() -> None:
+    """Generated code reads array objects: a NumPy scalar, or an axis that is not there, must not get that far."""
+    loops.wait()
+    for x, axes in ((np.float32(1.5), (-1,)), (np.float64(2.0), (0,)), (np.ones(3), (1,)), (np.ones((2, 3)), (0, 2)), (np.ones(3), (-1,))):
+        assert tree_sums.total(x, axes) is None
+        assert tree_sums.deviations(x, axes, np.zeros(1)) is None
