@@ -243,6 +243,12 @@ def deviations(_: str) -> str:
 
 
 @generator
+def mint(_: str) -> str:
+    """Every `mint` function and what becomes of it on the CPU."""
+    return str(importlib.import_module("bcvm_core.mindspore.mint_table").as_markdown())
+
+
+@generator
 def selection_program(op: str) -> str:
     """A selection program with its explanation, as `bcvm pool OP --select` prints it."""
     import contextlib

@@ -52,6 +52,9 @@ class TensorAdapter(Protocol):
 adapters: dict[type, TensorAdapter] = {}
 """Adapters by exact type; doors fill it, `adapter_for` adds subclasses as they are met."""
 
+makers: dict[str, TensorAdapter] = {}
+"""Adapters by the `dialect` of a spelling: who runs a call that makes a tensor of its library out of no tensor."""
+
 door_hooks: dict[str, Callable[[], object]] = {}
 """Top-level module name -> function that installs its adapters. Called once, when a value of that module is first met."""
 

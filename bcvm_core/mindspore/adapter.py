@@ -18,7 +18,7 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
-from . import conversion, handlers, memory, promotion
+from . import conversion, handlers, handlers_more, memory, promotion
 from .memory import DType
 from .promotion import Rule
 
@@ -294,3 +294,4 @@ def register() -> None:
     """Let BCVM take MindSpore's tensors."""
     base.adapters[ms.Tensor] = ADAPTER
     base.adapters[ms.Parameter] = ADAPTER
+    base.makers.update(dict.fromkeys(handlers_more.MAKERS, ADAPTER))

@@ -32,7 +32,7 @@ TABLE: tuple[Deviation, ...] = (
         "ops.softmax, mint.softmax, Tensor.softmax",
         "ops.softmax(t([[-inf, -inf], [0, 0]]))",
         "[[nan, nan], [0.5, 0.5]]",
-        "[[0.0, 0.0], [0.0, 0.0]]",
+        None,
         "the rows after it are spoiled",
     ),
     Deviation(

@@ -15,7 +15,7 @@ from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, ten
 from .memory import Array
 
 
-def _axes(attrs: dict[str, Any]) -> dict[str, Any]:
+def all_axes(attrs: dict[str, Any]) -> dict[str, Any]:
     """`axis` as NumPy takes it: MindSpore reads an empty tuple as all axes."""
     axis = attrs.get("axis")
     if type(axis) is list:
@@ -31,7 +31,7 @@ def _total(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
     own = dtypes.BY_NAME[promotion.sum_type(dtypes.BY_NUMPY[array.dtype].name)].numpy
     wanted = own if dtype is None else numpy_dtype(dtype)
     array = array.astype(wanted, copy=False)
-    return wrap(kernel(wide(array), **_axes(attrs)), wanted)
+    return wrap(kernel(wide(array), **all_axes(attrs)), wanted)
 
 
 def _empty(array: Array, axis: Any) -> bool:
@@ -51,7 +51,7 @@ def _mean(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
     dtype = attrs.pop("dtype", None)
     if dtype is not None:
         array = array.astype(numpy_dtype(dtype), copy=False)
-    attrs = _axes(attrs)
+    attrs = all_axes(attrs)
     if array.dtype.kind in "bc" or (array.dtype.kind in "iu" and _empty(array, attrs["axis"])):
         raise Decline("left to MindSpore")
     if _empty(array, attrs["axis"]):
@@ -69,7 +69,7 @@ def _spread(name: str) -> Handler:
             raise Decline("left to MindSpore")
         attrs.pop("dtype", None)
         kept = array.dtype if array.dtype.kind not in "iu" else np.dtype(np.float32)
-        array, attrs = wide(array.astype(kept, copy=False)), _axes(attrs)
+        array, attrs = wide(array.astype(kept, copy=False)), all_axes(attrs)
         try:
             return wrap(kernel(array, **attrs), kept)
         except Decline:  # too few elements: NumPy warns, MindSpore does not
@@ -82,7 +82,7 @@ def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
     array = tensor(operands[0])
     if array.dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    return wrap(kernel(wide(array), **_axes(only(attrs, "axis", "keepdims"))), array.dtype)
+    return wrap(kernel(wide(array), **all_axes(only(attrs, "axis", "keepdims"))), array.dtype)
 
 
 def _extreme_method(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
@@ -120,7 +120,7 @@ def _argsort(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dia
 
 
 def _count(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    count = np.asarray(kernel(tensor(operands[0]), **_axes(only(attrs, "axis", "keepdims"))))
+    count = np.asarray(kernel(tensor(operands[0]), **all_axes(only(attrs, "axis", "keepdims"))))
     return wrap(count, INT64 if dialect == "mint" else np.dtype(np.int32))
 
 
@@ -153,7 +153,7 @@ def _truth(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
     array = tensor(operands[0])
     if array.dtype == np.uint8:
         raise Decline("left to MindSpore, whose answer for uint8 is uint8")
-    return wrap(kernel(wide(array), **_axes(only(attrs, "axis", "keepdims"))), np.dtype(np.bool_))
+    return wrap(kernel(wide(array), **all_axes(only(attrs, "axis", "keepdims"))), np.dtype(np.bool_))
 
 
 HANDLERS: dict[str, Handler] = {

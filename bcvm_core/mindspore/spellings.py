@@ -112,10 +112,18 @@ def _there(target: str) -> bool:
 
 def register() -> None:
     """Add MindSpore's spellings to the registry."""
-    from . import spellings_mint, spellings_ops, spellings_tensor
+    for owner, lines in tables().items():
+        for op, entry in chains(lines, owner):
+            if entry.kind != "function" or _there(entry.target):
+                registry.add_spelling(op, entry)
 
-    for module in (spellings_ops, spellings_mint, spellings_tensor):
+
+def tables() -> dict[str, list[Line]]:
+    """The lines of all tables by owner; overloads of one name may stand in several."""
+    from . import spellings_mint, spellings_more, spellings_ops, spellings_tensor
+
+    found: dict[str, list[Line]] = {}
+    for module in (spellings_ops, spellings_mint, spellings_tensor, spellings_more):
         for owner, table in module.TABLES.items():
-            for op, entry in chains(parse(table), owner):
-                if entry.kind != "function" or _there(entry.target):
-                    registry.add_spelling(op, entry)
+            found.setdefault(owner, []).extend(parse(table))
+    return found

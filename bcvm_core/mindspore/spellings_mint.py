@@ -7,10 +7,14 @@ from __future__ import annotations
 
 MINT = """
 add = add(x:input, y:other)
+add_scaled = add(x:input, y:other, *, alpha)
 subtract = sub(x:input, y:other)
+subtract_scaled = sub(x:input, y:other, *, alpha)
 multiply = mul(x:input, y:other)
-divide = div(x:input, y:other, *, rounding_mode=None)
-divide = divide(x:input, y:other, *, rounding_mode=None)
+divide = div(x:input, y:other)
+divide_rounded = div(x:input, y:other, *, rounding_mode)
+divide = divide(x:input, y:other)
+divide_rounded = divide(x:input, y:other, *, rounding_mode)
 floor_divide = floor_divide(x:input, y:other)
 remainder = remainder(x:input, y:other)
 fmod = fmod(x:input, y:other)
@@ -106,8 +110,8 @@ std = std(x:input, axis:dim=None, *, ddof:correction=1, keepdims:keepdim=False)
 logsumexp = logsumexp(x:input, axis:dim, keepdims:keepdim=False)
 cumsum = cumsum(x:input, axis:dim, dtype=None); dialect='mint'
 cumprod = cumprod(x:input, axis:dim, dtype=None)
-argsort = argsort(x:input, axis:dim=-1, descending=False, stable=False); dialect='mint'
-argsort = sort(x:input, *, axis:dim=-1, descending=False, stable=False); dialect='mint_sort'
+sort_pairs = argsort(x:input, axis:dim=-1, descending=False, stable=False); dialect='order'
+sort_pairs = sort(x:input, *, axis:dim=-1, descending=False, stable=False)
 trace = trace(x:input)
 count_nonzero = count_nonzero(x:input, axis:dim=None); dialect='mint'
 norm = norm(x:input, ord:p='fro', axis:dim=None, keepdims:keepdim=False)
@@ -137,7 +141,6 @@ repeat = repeat_interleave(x:input, repeats, axis:dim=None)
 roll = roll(x:input, shift:shifts, axis:dims=None)
 triu = triu(x:input, k:diagonal=0)
 tril = tril(x:input, k:diagonal=0)
-take_along_axis = gather(x:input, axis:dim, indices:index)
 gather = index_select(x:input, axis:dim, index)
 split = split(x:tensor, indices_or_sections:split_size_or_sections, axis:dim=0)
 split = chunk(x:input, indices_or_sections:chunks, axis:dim=0); dialect='chunk'
@@ -176,8 +179,6 @@ adaptive_avg_pool2d = adaptive_avg_pool2d(x:input, output_size)
 layer_norm = layer_norm(x:input, normalized_shape, weight=None, bias=None, eps=1e-05)
 group_norm = group_norm(x:input, num_groups, weight=None, bias=None, eps=1e-05)
 batch_norm = batch_norm(x:input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05)
-embedding = embedding(x:input, weight)
-interpolate = interpolate(x:input, size, *, mode='nearest')
 pad = pad(x:input, pad_width:pad, mode='constant', constant_values:value=None)
 mse_loss = mse_loss(x:input, target, reduction='mean')
 l1_loss = l1_loss(x:input, target, reduction='mean')

@@ -163,6 +163,8 @@ def _divide_rounded(x: Any, y: Any, *, rounding_mode: Any = None) -> Any:
 
 def _scaled(ufunc: np.ufunc) -> Callable[..., Any]:
     def definition(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+        if isinstance(alpha, float) and np.asarray(y).dtype.kind in "iu":
+            raise TypeError("an alpha that is no integer needs floating-point tensors")
         return ufunc(x, y if alpha == 1 else np.multiply(y, np.asarray(y).dtype.type(alpha)))
 
     return definition

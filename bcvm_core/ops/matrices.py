@@ -25,6 +25,8 @@ def _combined(x: Any, product: _Array, result: np.dtype[Any], beta: Any, alpha: 
     """beta * x + alpha * product. With beta 0 nothing of x comes through, not even NaN."""
     base = trees.tensor(x)
     kind = product_type(np.empty(0, result), base)
+    if kind.kind in "biu" and (isinstance(alpha, float) or isinstance(beta, float)):
+        raise TypeError("factors that are no integers need floating-point tensors")
     if alpha != 1:
         product = product * product.dtype.type(alpha)
     if beta == 0:

@@ -108,6 +108,7 @@ _FAMILIES = (
     "activations",
     "rectifiers",
     "reduce",
+    "moments",
     "linalg",
     "matrices",
     "conv",

@@ -107,9 +107,10 @@ def maker(op: OpInfo) -> KeyMaker:
 
 
 def special_attrs(op: OpInfo) -> frozenset[str]:
-    """Names whose presence among the attributes takes the longer way: `out` and optional tensors."""
+    """Names whose presence among the attributes takes the longer way: `out`, optional tensors, whose tensor is to be made."""
     required = {p.name for p in op.operands}
-    return frozenset({"out"} | {p.name for p in op.params if p.role != "attr" and p.name not in required})
+    makes = {"dialect"} if op.shape_rule == "create" else set()
+    return frozenset({"out"} | makes | {p.name for p in op.params if p.role != "attr" and p.name not in required})
 
 
 # --- operands ----------------------------------------------------------------------------------

@@ -113,9 +113,9 @@ class CallSite:
         if not attrs or self._special.isdisjoint(attrs):
             key = self._key(operands, attrs)
             return state[1].get(key) or self._select(state[1], key, operands, attrs)
-        names = tuple(name for name in attrs if name in self._special and attrs[name] is not None)
+        names = tuple(name for name in attrs if name in self._special and name != "dialect" and attrs[name] is not None)
         every = operands + tuple(attrs[name] for name in names)
-        key = (names, self._key(every, attrs))
+        key = (names, attrs.get("dialect"), self._key(every, attrs))
         return state[1].get(key) or self._select(state[1], key, every, attrs)
 
     # --- selection -------------------------------------------------------------------------
@@ -137,6 +137,8 @@ class CallSite:
     def _make_plan(self, operands: tuple[Any, ...], attrs: Mapping[str, Any], started: int) -> _Plan:
         flat = keys.flatten(self.op, operands)
         foreign = next((a for a in (_foreign(value) for value in flat) if a is not None), None)
+        if foreign is None and "dialect" in attrs:
+            foreign = base.makers.get(attrs["dialect"])
         if foreign is not None:
             return self._foreign_plan(foreign, flat, attrs)
         if self._is_python(flat):
