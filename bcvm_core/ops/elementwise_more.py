@@ -119,14 +119,14 @@ def _sinc(x: Any) -> Any:
     return rounded(np.where(values == 0, values.dtype.type(1), canonical("sin", safe) / safe), array.dtype)
 
 
+@quiet
 def _polar(x: Any, angle: Any) -> Any:
     """Complex numbers by magnitude and angle."""
     a, b = np.broadcast_arrays(float_tensor(x), float_tensor(angle))
     wide = product_type(a, b) if product_type(a, b) in (trees.F32, trees.F64) else trees.F32
     result = np.empty(a.shape, trees.C64 if wide == trees.F32 else trees.C128)
-    with np.errstate(all="ignore"):
-        result.real = a * canonical("cos", b.astype(wide, copy=False))
-        result.imag = a * canonical("sin", b.astype(wide, copy=False))
+    result.real = a * canonical("cos", b.astype(wide, copy=False))
+    result.imag = a * canonical("sin", b.astype(wide, copy=False))
     return result[()]
 
 

@@ -1,4 +1,4 @@
-"""Variance and mean of one pass over the same numbers: the bits of `var`, `std` and `mean`."""
+"""Variance and mean over the same axes, with the bits of `var`, `std` and `mean`; without floating-point events."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from ..errors import Decline
 from . import trees
 from ._rows import AXIS, KEEPDIMS, own, reduction
-from .numerics import open_up
+from .numerics import open_up, quiet
 from .outcome import finish
 from .reduce import DDOF, mean_of, var_of
 from .registry import OpInfo
 
 
 def _pair(root: bool) -> Callable[..., tuple[Any, Any]]:
+    @quiet
     def definition(x: Any, *, axis: Any = None, ddof: Any = 0, keepdims: Any = False) -> tuple[Any, Any]:
         array, values = open_up(x)
         axes = trees.axes_of(tuple(axis) if isinstance(axis, list) else axis, array)
