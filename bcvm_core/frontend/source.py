@@ -169,7 +169,8 @@ def _in_text(function: types.FunctionType) -> FunctionSource:
     if len(candidates) != 1:
         raise LoweringError(f"the source of {function.__qualname__} was not found in {code.co_filename}")
     node, enclosing = candidates[0]
-    found = FunctionSource(node, enclosing, index.imported, code.co_filename, index.text)
-    if not same_code(compile_like(found.fresh_tree(), found, code), code):
-        raise LoweringError(f"the source of {function.__qualname__} is not what was compiled")
-    return found
+    for imported in dict.fromkeys((index.imported, ())):  # a shell compiles the statements of a cell apart: none sees the imports
+        found = FunctionSource(node, enclosing, imported, code.co_filename, index.text)
+        if same_code(compile_like(found.fresh_tree(), found, code), code):
+            return found
+    raise LoweringError(f"the source of {function.__qualname__} is not what was compiled")
