@@ -25,7 +25,7 @@ from .frontend.source import copy_tree
 from .isa.program import Program
 from .jit import adopt, linker_of
 from .vm import twin
-from .vm.linked import Linker, SiteTable
+from .vm.linked import Linker, Site, SiteTable
 from .vm.rewrite import FormerContext, RegionFormer
 from .vm.site import SiteOwner
 from .vm.stats import Stats
@@ -64,6 +64,7 @@ class CellRecord:
     filename: str | None = None  # known when the first node is compiled
     tables: list[SiteTable] = field(default_factory=list)
     before: weakref.WeakKeyDictionary[Any, int] = field(default_factory=weakref.WeakKeyDictionary)
+    stats: Stats | None = None  # what it counted, once it is over
 
     def runs(self, site: Any) -> int:
         """Executions of a site since the cell began."""
@@ -162,6 +163,7 @@ class CellSession:
         return result
 
     def _begin(self, module: ast.Module) -> None:
+        self.finish()
         number = self.cells[-1].number + 1 if self.cells else 1
         record = CellRecord(number, copy_tree(module), time.perf_counter_ns())
         for linker in list(self._linkers):
@@ -179,13 +181,14 @@ class CellSession:
 
     @staticmethod
     def _remember_runs(record: CellRecord, table: SiteTable) -> None:
-        for site in list(table.sites.values()):
-            if site.hits:
+        for site in list(table.placeholders.values()):
+            if isinstance(site, Site) and site.hits:
                 record.before.setdefault(site, site.hits)
 
     def finish(self) -> None:
-        """The latest cell is over. Optional: whoever watches learns of it."""
+        """The latest cell is over: whoever watches learns of it. Else it counts as running until the next one starts."""
         if self.cells and self.cells[-1].ended_ns is None:
+            self.cells[-1].stats = self.cell_stats()
             self.cells[-1].ended_ns = time.perf_counter_ns()
             if bus.active:
                 bus.emit(CellFinished(self.cells[-1].number))

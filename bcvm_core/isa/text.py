@@ -30,6 +30,7 @@ The number at the left is optional on input and not read. A comment of the form 
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass
 from textwrap import wrap
 
 from ..errors import BcvmError, EncodeError
@@ -42,7 +43,7 @@ from .program import HostBlock, Instruction, Program, SourceLoc
 from .signature import SignatureTable
 from .signature import table as process_table
 
-__all__ = ["assemble", "disassemble"]
+__all__ = ["ListedInstruction", "assemble", "disassemble", "instructions"]
 
 _COMMENT_COLUMN = 52
 
@@ -68,6 +69,39 @@ def disassemble(
         for key, raw in arrays.items():
             lines += ["", f".data sha256:{key}", *(f"    {line}" for line in wrap(b64encode(raw).decode(), 120))]
     return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedInstruction:
+    """One instruction as the listing shows it, for views that lay it out themselves.
+
+    `text` is without its place; `label` is the name of the label before it, or ""; `constants` are those it names, as "k0 = 2.0".
+    """
+
+    text: str
+    label: str
+    constants: tuple[str, ...]
+
+
+def instructions(program: Program, *, signatures: SignatureTable = process_table) -> tuple[ListedInstruction, ...]:
+    """The instructions of one program, without those of the Programs nested in it. Raises EncodeError as `disassemble` does."""
+    listing = _Listing(None, {}, False, signatures)
+    labels = _labels_of(program)
+    context = Names(labels, dict.fromkeys(_signatures_of(program), 0))
+    return tuple(
+        ListedInstruction(listing.bare(instruction, context, {}), labels.get(pc, ""), _constants_of(program, instruction))
+        for pc, instruction in enumerate(program.instructions)
+    )
+
+
+def _constants_of(program: Program, instruction: Instruction) -> tuple[str, ...]:
+    found: list[int] = []
+    for (_, kind), value in zip(instruction.row.operands, instruction.operands, strict=False):
+        if kind is Kind.CONST:
+            found.append(value)
+        elif kind is Kind.ARGS:
+            found += [a.index for a in value if a.is_const]
+    return tuple(f"k{n} = {literals.show(program.consts[n], {})}" for n in dict.fromkeys(found))
 
 
 class _Listing:
@@ -132,14 +166,18 @@ class _Listing:
         return lines
 
     def instruction(self, instruction: Instruction, context: Names, names: dict[str, str]) -> str:
+        text = self.bare(instruction, context, names)
+        return f"{text:{_COMMENT_COLUMN}s}  ; {self.place(instruction.loc)}" if instruction.loc is not None else text
+
+    def bare(self, instruction: Instruction, context: Names, names: dict[str, str]) -> str:
+        """The instruction without its place."""
         row = opcodes.BY_NAME.get(instruction.opcode)
         if row is None:
             raise EncodeError(f"there is no opcode {instruction.opcode!r}")
         operands = instruction.operands
         if names:
             operands = tuple(renamed(value, names) if isinstance(value, ShapeHint) else value for value in operands)
-        text = f"{row.name:12s} {show_operands(row, operands, context)}".rstrip()
-        return f"{text:{_COMMENT_COLUMN}s}  ; {self.place(instruction.loc)}" if instruction.loc is not None else text
+        return f"{row.name:12s} {show_operands(row, operands, context)}".rstrip()
 
     def place(self, loc: SourceLoc) -> str:
         text = f"{_count(loc.line)}:{_count(loc.column)}"

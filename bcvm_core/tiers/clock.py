@@ -40,7 +40,6 @@ class Clock:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._timings = weakref.WeakKeyDictionary()
                 self.on = True
                 pool.choose_again()
 
@@ -55,6 +54,11 @@ class Clock:
     def timing(self, site: Any) -> Timing | None:
         """What a call site has spent, or None when it has not run while the clock was on."""
         return self._timings.get(site)
+
+    def marks(self) -> weakref.WeakKeyDictionary[Any, tuple[int, int]]:
+        """(calls, total_ns) of every site up to now: what to take off later."""
+        with self._lock:
+            return weakref.WeakKeyDictionary({site: (t.calls, t.total_ns) for site, t in self._timings.items()})
 
     def timed(self, site: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
         """`fn`, whose calls are counted and measured for `site`."""

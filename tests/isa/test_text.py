@@ -13,7 +13,7 @@ from bcvm_core.errors import AssembleError, EncodeError
 from bcvm_core.isa import signature
 from bcvm_core.isa.constants import identical
 from bcvm_core.isa.program import Arg, Instruction, Program, SourceLoc
-from bcvm_core.isa.text import assemble, disassemble
+from bcvm_core.isa.text import assemble, disassemble, instructions
 from bcvm_core.isa.verifier import verify
 from tests.isa.strategies import CONSTS, programs
 
@@ -118,6 +118,16 @@ def test_arrays_are_listed_by_hash_and_can_be_left_out() -> None:
     assert text.count(".data sha256:") == 1
     with pytest.raises(AssembleError, match="no .data block"):
         assemble(disassemble(program, data=False))
+
+
+@given(programs())
+def test_instructions_one_by_one_are_those_of_the_listing(program: Program) -> None:
+    listed = instructions(program)
+    shown = disassemble(program, data=False)
+    assert len(listed) == len(program.instructions)
+    assert [entry.text for entry in listed if entry.text not in shown] == []
+    assert [entry.label for entry in listed if entry.label and f"label {entry.label}:" not in shown] == []
+    assert all(f".const {note}" in shown for entry in listed for note in entry.constants)
 
 
 def test_signature_numbers_are_local_to_the_file() -> None:

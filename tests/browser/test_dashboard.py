@@ -1,0 +1,137 @@
+"""The dashboard in JupyterLab: live while a cell runs, with pause, resume and stop, in both themes, from this host alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+DEFINE = """
+import numpy as np
+import bcvm_widgets
+
+def attention(q, k, v, scale):
+    scores = (q @ k.T) * scale
+    scores = scores - scores.max(axis=1, keepdims=True)
+    weights = np.exp(scores)
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    return np.maximum(weights @ v, 0)
+
+def step(state, w):
+    h = np.tanh(state @ w) * 0.5 + state
+    if h.max() > 2:
+        h = h / h.max()
+    return attention(h, h, h, 0.125)
+"""
+SHOW = "board = bcvm_widgets.dashboard()\nboard"
+LONG = """
+state = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
+w = np.ones((32, 32), np.float32) / 32
+best = 0.0
+import time
+until = time.time() + {seconds}
+rounds = 0
+while time.time() < until:
+    state = step(state, w) + 0.01
+    best = max(best, float(np.abs(state).mean()))
+    rounds += 1
+print("rounds", rounds)
+"""
+
+
+@pytest.fixture(scope="module")
+def pictures(repository: Path) -> Path:
+    """Where screenshots go, for a person to look at."""
+    folder = repository / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _write(lab: Any, name: str, *cells: str) -> None:
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "bcvm", "display_name": "BCVM", "language": "python"}})
+    notebook.cells = [nbformat.v4.new_code_cell(text.strip()) for text in cells]
+    nbformat.write(notebook, lab.folder / name)
+
+
+class Board:
+    """The dashboard of a page, and the cell that is busy meanwhile."""
+
+    def __init__(self, page: Any) -> None:
+        self.lab, self.page = page, page.page
+        self.root = self.page.locator(".bcvm-dashboard")
+
+    def runs(self) -> int:
+        """The highest number of executions on show."""
+        texts = self.root.locator("td.bcvm-runs").all_text_contents()
+        return max((int(text.replace(",", "")) for text in texts if text), default=0)
+
+    def state(self) -> str:
+        return str(self.root.get_attribute("data-state"))
+
+    def button(self, name: str) -> Any:
+        return self.root.get_by_role("button", name=name)
+
+    def wait_for_more(self, than: int) -> int:
+        self.lab.wait(lambda: self.runs() > than, f"more than {than} runs", 20)
+        return self.runs()
+
+    def busy(self) -> bool:
+        return bool(self.lab.cells()[2]["execution_count"] is None or self.lab.kernel_state()[1] == "busy")
+
+
+def _select_and_run(page: Any, first: int, last: int) -> None:
+    """Run cells one after the other without waiting for the last."""
+    for index in range(first, last + 1):
+        page.page.evaluate(
+            """n => { const notebook = window.jupyterapp.shell.currentWidget.content;
+                      notebook.deselectAll();
+                      notebook.activeCellIndex = n;
+                      void window.jupyterapp.commands.execute('notebook:run-cell'); }""",  # void: its promise lasts as long as the cell
+            index,
+        )
+        if index < last:
+            page.wait(lambda n=index: page.cells()[n]["execution_count"] is not None and page.kernel_state()[1] == "idle", f"cell {index}")
+
+
+def test_it_is_live_while_a_cell_runs_and_obeys_its_buttons(open_notebook: Any, lab: Any, pictures: Path) -> None:
+    _write(lab, "live.ipynb", DEFINE, SHOW, LONG.format(seconds=25))
+    page = open_notebook("live.ipynb")
+    board = Board(page)
+    _select_and_run(page, 0, 2)
+    board.root.wait_for(timeout=20_000)
+    first = board.wait_for_more(0)
+    board.wait_for_more(first)
+    assert board.state() == "running" and board.busy()
+
+    board.button("Pause").click()
+    page.wait(lambda: board.state() == "paused", "the pause", 5)
+    page.page.wait_for_timeout(500)
+    frozen = board.runs()
+    page.page.wait_for_timeout(1000)
+    assert board.runs() == frozen and board.busy()
+
+    board.button("Resume").click()
+    page.wait(lambda: board.state() == "running", "the end of the pause", 5)
+    board.wait_for_more(frozen)
+    assert board.busy()
+
+    _pictures(page, board, pictures, "dashboard_running")
+    board.button("Stop").click()
+    page.wait(lambda: not board.busy() and board.state() == "idle", "the interrupt", 10)
+    assert [o["ename"] for o in page.cells()[2]["outputs"] if o["output_type"] == "error"] == ["KeyboardInterrupt"]
+    assert page.foreign == []
+
+
+def _pictures(page: Any, board: Board, folder: Path, name: str) -> None:
+    for theme in ("Light", "Dark"):
+        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        page.page.wait_for_timeout(700)
+        board.root.locator(".bcvm-instructions tr.bcvm-role-op").nth(3).hover()
+        page.page.wait_for_timeout(150)
+        board.root.screenshot(path=folder / f"{name}_{theme.lower()}.png")
+        page.page.screenshot(path=folder / f"{name}_{theme.lower()}_page.png")
+    page.command("apputils:change-theme", theme="JupyterLab Light")

@@ -1,0 +1,144 @@
+"""The dashboard: a live picture of the latest cell with tensor work, while it runs and after."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from . import protocol
+from .protocol import Status, is_command
+from .pump import Pump
+from .reports import Report
+from .sampling import Sampler
+from .watching import watch
+
+_STATIC = Path(__file__).parent / "static"
+
+
+class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
+    """Source lines and the instructions they became, with tier, kernel, executions and times; see `protocol`.
+
+    `functions`: jitted functions to show besides the cells of the notebook. While no view is open nothing is measured, sent or run.
+    """
+
+    _esm = _STATIC / "dashboard.js"
+    _css = _STATIC / "dashboard.css"
+    listing = traitlets.Dict().tag(sync=True)
+    choices = traitlets.Dict().tag(sync=True)
+    figures = traitlets.Dict().tag(sync=True)
+    status = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
+        self._watch = watch(functions)
+        self._sampler = Sampler(self._watch)
+        self._lock = threading.Lock()
+        self._views: set[str] = set()
+        self._paused = False
+        self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
+        sample = self._sampler.sample()
+        super().__init__(listing=sample.listing, choices=sample.choices, figures=sample.figures, status=self._status())
+        self.on_msg(self._receive)
+
+    # --- what can be asked of it -----------------------------------------------------------
+
+    def report(self, *, times: bool = False) -> Report:
+        """The same content as text and HTML, for keeping. With `times` it differs from run to run."""
+        return Report(self._sampler.sample(), times=times)
+
+    def pause(self) -> None:
+        """Keep the picture as it is; the cell runs on."""
+        self._paused = True
+        self._pump.wake()
+
+    def resume(self) -> None:
+        """Go on, from the present state."""
+        self._paused = False
+        self._pump.wake()
+
+    def stop(self) -> None:
+        """Interrupt the running cell, as the notebook's own stop button does; nothing happens when none runs."""
+        if self._watch.running_us() is not None and threading.current_thread() is not threading.main_thread():
+            _interrupt_main_thread()
+
+    def close(self) -> None:
+        """Close the views; nothing is measured any more."""
+        self._views.clear()
+        self._rest()
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        found = super()._repr_mimebundle_(**kwargs)
+        data, metadata = found if isinstance(found, tuple) else (found or {}, {})
+        return {**data, **self.report()._repr_mimebundle_()}, metadata
+
+    # --- views -----------------------------------------------------------------------------
+
+    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if not is_command(content):
+            return
+        match content["command"]:
+            case "shown":
+                self._views.add(content["view"])
+                self._watch.open(on_cell=self._pump.wake)
+                self._pump.start()
+                self._pump.wake()
+            case "hidden":
+                self._views.discard(content["view"])
+                if not self._views:
+                    self._rest()
+            case "pause":
+                self.pause()
+            case "resume":
+                self.resume()
+            case "stop":
+                self.stop()
+
+    def _rest(self) -> None:
+        self._pump.stop()
+        self._watch.close()
+
+    # --- sending ---------------------------------------------------------------------------
+
+    def _tick(self) -> bool:
+        """Send what has changed, in one message; returns whether a cell runs."""
+        with self._lock:
+            if not self._pump.running:
+                return False
+            status = self._status()
+            new: dict[str, Any] = {}
+            if {**status, "elapsed_us": 0} != {**self.status, "elapsed_us": 0}:
+                new["status"] = status
+            if not self._paused:
+                sample = self._sampler.sample()
+                new |= {"listing": sample.listing, "choices": sample.choices, "figures": sample.figures}
+            changed = {name: value for name, value in new.items() if value != getattr(self, name)}
+            if changed:
+                with self.hold_sync():
+                    for name, value in changed.items():
+                        setattr(self, name, value)
+            return status["running"]
+
+    def _status(self) -> Status:
+        running = self._watch.running_us()
+        elapsed = running if running is not None else self._watch.took_us()
+        return {
+            "version": protocol.VERSION,
+            "running": running is not None,
+            "paused": self._paused,
+            "elapsed_us": round(elapsed, 1),
+            "live": True,
+        }
+
+
+def _interrupt_main_thread() -> None:
+    """As Ctrl-C does. Sent to the thread itself: it may be waiting in a system call."""
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)

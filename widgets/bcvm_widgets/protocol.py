@@ -1,0 +1,173 @@
+"""The messages between a dashboard in the kernel and its views in the browser: typed, and versioned.
+
+The kernel sends four kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
+notebook, starts with the latest of each; those that changed within one tick travel together:
+
+`listing`   what there is to see: source lines and instructions. Changes when another cell runs or a function joins.
+`choices`   which tier and kernel runs each instruction and line. Changes when something runs for the first time.
+`figures`   how often and how long. Changes while a cell runs, at most `MAX_RATE_HZ` times a second.
+`status`    whether a cell runs, whether updates are paused.
+
+`choices` and `figures` belong to the `listing` of the same `generation`; a view drops those of another. Positions are implicit: the nth
+entry belongs to the nth instruction, or to the nth line, of the unit.
+
+A view sends `Command`s as custom messages. Each side checks `version` first: a view shows a notice instead of messages it can't read,
+the kernel ignores such commands. Within a version fields may be added, and both sides ignore fields they don't know; a change of
+meaning is a new version.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict, TypeGuard, get_args
+
+VERSION = 1
+MAX_RATE_HZ = 10
+
+Role = Literal["op", "host", "flow"]
+Tier = Literal[
+    "",  # does not compute: moves values, jumps
+    "waiting",  # would run a kernel, has not run yet
+    "selected",  # tier 1: a ready kernel, chosen by signature and shape
+    "fused",  # tier 2: part of a fused kernel
+    "recompiled",  # tier 3: part of a kernel that was recompiled because it was hot
+    "host",  # Python
+    "mixed",  # of lines only: part by kernels, part by Python
+]
+
+
+class Instruction(TypedDict):
+    """One instruction. `part` is "" in the unit's own program, "0", "0.1", ... in one nested in host code."""
+
+    part: str
+    pc: int
+    opcode: str
+    op: str  # of the op table, or ""
+    operands: str  # as a listing shows them, without the signature, short constants in place
+    label: str  # of the label before it, or ""
+    notes: list[str]  # what long constants stand for: "k0 = ..."
+    span: list[int] | None  # line, column, end line, end column: 1-based lines of the unit's file, 0-based columns
+    role: Role
+
+
+class Unit(TypedDict):
+    """A cell or a function. `lines` are its source lines, the first of them line `first_line` of its file."""
+
+    key: str
+    kind: Literal["cell", "function"]
+    title: str
+    first_line: int
+    lines: list[str]
+    instructions: list[Instruction]
+
+
+class Listing(TypedDict):
+    """What there is to see."""
+
+    version: int
+    generation: int
+    units: list[Unit]
+
+
+class Choice(TypedDict):
+    """Who runs an instruction or a line. `signature` reads "0x0007 = tanh(float32:contiguous:host)", or is empty."""
+
+    tier: Tier
+    kernels: list[str]
+    signature: str
+    reason: str  # why it was last left to Python, or ""
+
+
+class UnitChoices(TypedDict):
+    """The choices of one unit."""
+
+    instructions: list[Choice]
+    lines: list[Choice]
+
+
+class Choices(TypedDict):
+    """Which tier and kernel runs what, by the key of the unit."""
+
+    version: int
+    generation: int
+    units: dict[str, UnitChoices]
+
+
+class Columns(TypedDict):
+    """Figures of the instructions, or lines, of a unit; None where there is nothing to count. `timed` runs took `total_us`."""
+
+    runs: list[int | None]
+    timed: list[int | None]
+    total_us: list[float | None]
+    last_us: list[float | None]
+
+
+class UnitFigures(TypedDict):
+    """The figures of one unit."""
+
+    instructions: Columns
+    lines: Columns
+
+
+class Figures(TypedDict):
+    """How often and how long. `call_op` and `call_host` count executions of ops by the VM and by Python in the whole cell."""
+
+    version: int
+    generation: int
+    call_op: int
+    call_host: int
+    kernels_us: float
+    units: dict[str, UnitFigures]
+
+
+class Status(TypedDict):
+    """`elapsed_us`: how long the cell has run, or ran. `live`: a kernel is behind this (a saved notebook says no)."""
+
+    version: int
+    running: bool
+    paused: bool
+    elapsed_us: float
+    live: bool
+
+
+CommandName = Literal[
+    "shown",  # a view was opened: measure, and send
+    "hidden",  # a view was closed
+    "pause",  # keep the picture as it is; the cell runs on
+    "resume",  # go on sending
+    "stop",  # interrupt the cell
+]
+
+
+class Command(TypedDict):
+    """From a view to the kernel."""
+
+    version: int
+    command: CommandName
+    view: str  # which one sends it
+
+
+def is_command(content: Any) -> TypeGuard[Command]:
+    """Whether a custom message is a command that this version understands."""
+    if not isinstance(content, dict) or content.get("version") != VERSION or not isinstance(content.get("view"), str):
+        return False
+    return content.get("command") in get_args(CommandName)
+
+
+def empty_listing() -> Listing:
+    """Nothing has run yet."""
+    return {"version": VERSION, "generation": 0, "units": []}
+
+
+def empty_choices() -> Choices:
+    """See `empty_listing`."""
+    return {"version": VERSION, "generation": 0, "units": {}}
+
+
+def empty_figures() -> Figures:
+    """See `empty_listing`."""
+    return {"version": VERSION, "generation": 0, "call_op": 0, "call_host": 0, "kernels_us": 0.0, "units": {}}
+
+
+def idle_status() -> Status:
+    """No cell runs."""
+    return {"version": VERSION, "running": False, "paused": False, "elapsed_us": 0.0, "live": False}

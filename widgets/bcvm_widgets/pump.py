@@ -1,0 +1,63 @@
+"""The thread that sends while a view is open: at most so often a second, merged, and nothing that has not changed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+_log = logging.getLogger("bcvm")
+IDLE_S = 1.0  # how often to look when no cell runs: threads of the user's may
+
+
+class Pump:
+    """Calls `tick` in a thread of its own while it is started: at most every `interval_s`, at once after `wake`.
+
+    `tick` returns whether something goes on; else the next call comes after `idle_s`, or `wake`. One that takes long is called less
+    often, so that it never takes more than a fifth of the time.
+    """
+
+    def __init__(self, tick: Callable[[], bool], *, interval_s: float, idle_s: float = IDLE_S) -> None:
+        self._tick = tick
+        self.interval_s = interval_s
+        self.idle_s = idle_s
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Start the thread; twice is once."""
+        if self._thread is None:
+            self._stop = threading.Event()
+            self._thread = threading.Thread(target=self._run, args=(self._stop,), name="bcvm-dashboard", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the call it is in."""
+        if self._thread is not None:
+            self._stop.set()
+            self._wake.set()
+            self._thread = None
+
+    def wake(self) -> None:
+        """Something may have changed: look as soon as the interval allows."""
+        self._wake.set()
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._wake.clear()
+            started = time.monotonic()
+            try:
+                busy = self._tick()
+            except Exception:  # a view must never disturb what it shows
+                _log.debug("a tick of the dashboard failed", exc_info=True)
+                busy = False
+            pause = max(self.interval_s, 5 * (time.monotonic() - started))
+            if not stop.wait(pause) and not busy:
+                self._wake.wait(max(0.0, self.idle_s - pause))

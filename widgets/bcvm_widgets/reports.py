@@ -1,0 +1,161 @@
+"""The content of a dashboard as text and as HTML, for places where no widget runs: exports, untrusted notebooks, terminals, diffs.
+
+Source lines stand above the instructions they became, as in `objdump -S`. The same state gives the same characters; times and
+signature numbers, which differ from run to run, are left out unless asked for. The HTML needs neither scripts nor a style sheet.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .protocol import Choice, Columns, Instruction, Unit
+from .sampling import Sample
+
+NOTHING_YET = "BCVM: no cell with tensor work has run yet"
+MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "*", "recompiled": "*", "host": "-", "mixed": "+"}
+_WORDS = {"waiting": "not run yet", "host": "Python", "mixed": "kernels and Python"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report. `depth`: 0 for source, 1 for an instruction, more for one nested in host code."""
+
+    depth: int
+    number: str
+    text: str
+    tier: str
+    who: str
+    runs: str
+    total: str
+    last: str
+
+
+def who(choice: Choice) -> str:
+    """Who runs it, in words: kernels, or Python."""
+    return ", ".join(choice["kernels"]) or _WORDS.get(choice["tier"], "")
+
+
+def duration(us: float | None) -> str:
+    """Three digits and a unit."""
+    if us is None:
+        return ""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if us >= 0.9995 * size:
+            return f"{us / size:.3g} {unit}"
+    return f"{us:.3g} µs"
+
+
+def rows(sample: Sample, unit: Unit, *, times: bool) -> Iterator[Row]:
+    """Each source line, and under it the instructions that begin there."""
+    choices, figures = sample.choices["units"][unit["key"]], sample.figures["units"][unit["key"]]
+    last = unit["first_line"] + len(unit["lines"]) - 1
+    places: dict[int, list[int]] = {}
+    place = unit["first_line"]
+    for position, instruction in enumerate(unit["instructions"]):
+        if instruction["span"] is not None:
+            place = min(max(instruction["span"][0], unit["first_line"]), last)
+        places.setdefault(place, []).append(position)
+    for offset, text in enumerate(unit["lines"]):
+        number = unit["first_line"] + offset
+        yield _row(0, str(number), text, choices["lines"][offset], figures["lines"], offset, times)
+        for position in places.get(number, ()):
+            instruction = unit["instructions"][position]
+            depth = 1 + (instruction["part"].count(".") + 1 if instruction["part"] else 0)
+            choice, columns = choices["instructions"][position], figures["instructions"]
+            yield _row(depth, str(instruction["pc"]), listed(instruction), choice, columns, position, times)
+
+
+def listed(instruction: Instruction) -> str:
+    """An instruction as the report shows it."""
+    label = f"{instruction['label']}: " if instruction["label"] else ""
+    notes = f"   ; {', '.join(instruction['notes'])}" if instruction["notes"] else ""
+    return f"{label}{instruction['opcode']} {instruction['operands']}".rstrip() + notes
+
+
+def _row(depth: int, number: str, text: str, choice: Choice, columns: Columns, n: int, times: bool) -> Row:
+    runs = columns["runs"][n]
+    total, last = (duration(columns["total_us"][n]), duration(columns["last_us"][n])) if times else ("", "")
+    named = who(choice) if depth or choice["tier"] in ("host", "mixed") else ""
+    return Row(depth, number, text, choice["tier"], named, f"{runs:,}" if runs else "", total, last)
+
+
+def summary(sample: Sample) -> str:
+    """How much ran by CALL_OP."""
+    by_vm, by_host = sample.figures["call_op"], sample.figures["call_host"]
+    share = f" ({by_vm / (by_vm + by_host):.1%} by CALL_OP)" if by_vm + by_host else ""
+    return f"{by_vm:,} ops by CALL_OP, {by_host:,} by CALL_HOST{share}"
+
+
+class Report:
+    """A picture of a moment: displays as HTML and as text, the same wherever it is shown."""
+
+    def __init__(self, sample: Sample, *, times: bool = False) -> None:
+        self.sample = sample
+        self.times = times
+
+    def __str__(self) -> str:
+        if not self.sample.listing["units"]:
+            return NOTHING_YET
+        parts = [f"BCVM: {summary(self.sample)}"]
+        parts += [self._text(unit) for unit in self.sample.listing["units"]]
+        return "\n\n".join([*parts, "* kernel   - Python   + both   o not run yet"])
+
+    __repr__ = __str__
+
+    def html(self) -> str:
+        """One table per cell and function."""
+        if not self.sample.listing["units"]:
+            return f"<p>{NOTHING_YET}</p>"
+        tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
+        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}</div>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self.html()}
+
+    # --- text ------------------------------------------------------------------------------
+
+    def _text(self, unit: Unit) -> str:
+        found = list(rows(self.sample, unit, times=self.times))
+        texts = [f"{row.number:>4} {MARKS[row.tier]} {'    ' * row.depth}{row.text}" if not row.depth else _indented(row) for row in found]
+        width = min(max(map(len, texts), default=0), 90)
+        head = f"{unit['kind']} {unit['title']}" if unit["kind"] == "function" else unit["title"]
+        columns = f"{'runs':>8}" + (f"{'total':>10}{'last':>10}" if self.times else "")
+        lines = [f"{head:<{width}} {columns}  kernel"]
+        for row, text in zip(found, texts, strict=True):
+            figures = f"{row.runs:>8}" + (f"{row.total:>10}{row.last:>10}" if self.times else "")
+            lines.append(f"{text:<{width}} {figures}  {row.who}".rstrip())
+        return "\n".join(lines)
+
+    # --- HTML ------------------------------------------------------------------------------
+
+    def _html(self, unit: Unit) -> str:
+        head = html.escape(f"{unit['kind']} {unit['title']}" if unit["kind"] == "function" else unit["title"])
+        names = ["line", head, "", "runs", *(["total", "last"] if self.times else []), "kernel"]
+        cells = "".join(f'<th style="{_align(n)}" scope="col">{name}</th>' for n, name in enumerate(names))
+        body = "".join(self._html_row(row) for row in rows(self.sample, unit, times=self.times))
+        return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _html_row(self, row: Row) -> str:
+        mark = {" ": "", "*": "●", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
+        title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
+        code = html.escape(row.text)
+        if row.depth:
+            code = f'<code style="padding-left: {row.depth * 2}em">{code}</code>'
+            number = f"<small>{row.number}</small>"
+        else:
+            code, number = f'<code style="white-space: pre"><b>{code}</b></code>', f"<b>{row.number}</b>"
+        figures = [row.runs, *([row.total, row.last] if self.times else [])]
+        cells = [number, code, f"<span{title}>{mark}</span>", *figures, html.escape(row.who)]
+        return "<tr>" + "".join(f'<td style="{_align(n)}">{cell}</td>' for n, cell in enumerate(cells)) + "</tr>"
+
+
+def _indented(row: Row) -> str:
+    return f"     {MARKS[row.tier]} {'    ' * row.depth}{row.number:>3} {row.text}"
+
+
+def _align(column: int) -> str:
+    """Numbers to the right; names and code, the second and the last column, to the left."""
+    return "text-align: right; vertical-align: top" if column in (0, 3, 4, 5) else "text-align: left; vertical-align: top"

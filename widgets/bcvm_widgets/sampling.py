@@ -1,0 +1,161 @@
+"""From what a `Watch` sees to the messages of the protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
+
+from . import protocol
+from .protocol import Choice, Choices, Columns, Figures, Listing, Tier, UnitChoices, UnitFigures
+
+_SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
+_SHORT = 20  # constants of no more characters are shown where they are used
+_NO_CHOICE: Choice = {"tier": "", "kernels": [], "signature": "", "reason": ""}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The state of everything that is watched, at one moment."""
+
+    listing: Listing
+    choices: Choices
+    figures: Figures
+
+
+class Sampler:
+    """Takes samples; `generation` counts the listings that differ."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self._listing = protocol.empty_listing()
+
+    def sample(self) -> Sample:
+        """What can be seen now."""
+        units = self.watch.units()
+        shown = [_unit(unit) for unit in units]
+        if shown != self._listing["units"]:
+            generation = self._listing["generation"] + 1
+            self._listing = {"version": protocol.VERSION, "generation": generation, "units": shown}
+        measured = {unit.key: unit.measures() for unit in units}
+        return Sample(self._listing, self._choices(units, measured), self._figures(units, measured))
+
+    def _choices(self, units: list[Unit], measured: dict[str, Measures]) -> Choices:
+        found = {unit.key: _unit_choices(unit, measured[unit.key]) for unit in units}
+        return {"version": protocol.VERSION, "generation": self._listing["generation"], "units": found}
+
+    def _figures(self, units: list[Unit], measured: dict[str, Measures]) -> Figures:
+        stats = self.watch.stats()
+        return {
+            "version": protocol.VERSION,
+            "generation": self._listing["generation"],
+            "call_op": stats.call_op,
+            "call_host": stats.call_host,
+            "kernels_us": round(sum(m.total_us for found in measured.values() for m in found.lines.values()), 1),
+            "units": {unit.key: _unit_figures(unit, measured[unit.key]) for unit in units},
+        }
+
+
+def _unit(unit: Unit) -> protocol.Unit:
+    return {
+        "key": unit.key,
+        "kind": "cell" if unit.kind == "cell" else "function",
+        "title": unit.title,
+        "first_line": unit.first_line,
+        "lines": list(unit.lines),
+        "instructions": [_instruction(view) for view in unit.instructions],
+    }
+
+
+def _instruction(view: InstructionView) -> protocol.Instruction:
+    operands = view.text.removeprefix(view.opcode).strip()
+    if view.opcode == "CALL_OP":
+        operands = _SIGNATURE.sub("", operands, count=1)
+    notes = []
+    for note in view.constants:
+        name, _, value = note.partition(" = ")
+        if len(value) <= _SHORT:
+            operands = re.sub(rf"(?<![\w.]){name}(?![\w=])", lambda _, value=value: value, operands)  # type: ignore[misc]
+        else:
+            notes.append(note)
+    return {
+        "part": view.part,
+        "pc": view.pc,
+        "opcode": view.opcode,
+        "op": view.op,
+        "operands": operands,
+        "label": view.label,
+        "notes": notes,
+        "span": None if view.span is None else list(view.span),
+        "role": "op" if view.role == "op" else "host" if view.role == "host" else "flow",
+    }
+
+
+# --- who runs it -------------------------------------------------------------------------------
+
+
+def _unit_choices(unit: Unit, measured: Measures) -> UnitChoices:
+    instructions = [
+        _choice(_tier(unit, view, measured.instructions.get(n)), measured.instructions.get(n)) for n, view in enumerate(unit.instructions)
+    ]
+    by_line: dict[int, list[Tier]] = {}
+    for view, choice in zip(unit.instructions, instructions, strict=True):
+        if view.span is not None and choice["tier"]:
+            by_line.setdefault(view.span[0], []).append(choice["tier"])
+    lines = []
+    for number in range(unit.first_line, unit.first_line + len(unit.lines)):
+        measure = measured.lines.get(number)
+        tiers = by_line.get(number, [])
+        lines.append(_choice(_tier_of_line([*tiers, "selected"] if measure is not None and measure.runs else tiers), measure))
+    return {"instructions": instructions, "lines": lines}
+
+
+def _choice(tier: Tier, measure: Measure | None) -> Choice:
+    if measure is None:
+        return {**_NO_CHOICE, "tier": tier}
+    signature = f"0x{measure.signature:04X} = {measure.signature_text}" if measure.signature else ""
+    kernels = [] if tier == "waiting" else list(measure.kernels)
+    return {"tier": tier, "kernels": kernels, "signature": signature, "reason": measure.reason}
+
+
+def _tier(unit: Unit, view: InstructionView, measure: Measure | None) -> Tier:
+    if view.role != "op":
+        return "host" if view.role == "host" else ""
+    if measure is None:  # no site stands for it: Python runs it, once the statement has been linked
+        return "host" if view.span is not None and view.span[0] <= unit.linked_to else "waiting"
+    if measure.runs or measure.timed:
+        return "selected"
+    return "host" if measure.reason or measure.misses else "waiting"
+
+
+def _tier_of_line(tiers: Iterable[Tier]) -> Tier:
+    found = set(tiers)
+    runs = found - {"host", "waiting"}
+    if runs and "host" in found:
+        return "mixed"
+    return next(iter(sorted(runs))) if runs else "host" if "host" in found else "waiting" if found else ""
+
+
+# --- how often and how long --------------------------------------------------------------------
+
+
+def _unit_figures(unit: Unit, measured: Measures) -> UnitFigures:
+    lines = range(unit.first_line, unit.first_line + len(unit.lines))
+    return {
+        "instructions": _columns([measured.instructions.get(n) for n in range(len(unit.instructions))]),
+        "lines": _columns([measured.lines.get(n) for n in lines]),
+    }
+
+
+def _columns(measures: list[Measure | None]) -> Columns:
+    def times(of: Callable[[Measure], float]) -> list[float | None]:
+        return [round(of(m), 1) if m is not None and m.timed else None for m in measures]
+
+    return {
+        "runs": [None if m is None else m.runs for m in measures],
+        "timed": [None if m is None else m.timed for m in measures],
+        "total_us": times(lambda m: m.total_us),
+        "last_us": times(lambda m: m.last_us),
+    }
