@@ -36,7 +36,7 @@ def _floats(*arrays: Array) -> DType:
 
 
 def _pairs(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """(values in the tensor's type, int64 indices)."""
+    """(values in the tensor's type, indices: int64, of `ops.topk` int32)."""
     array = tensor(operands[0])
     if array.dtype.kind in "bc" or any(isinstance(value, ms.Tensor) for value in attrs.values()):
         raise Decline("left to MindSpore")
@@ -44,7 +44,7 @@ def _pairs(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], diale
     if not isinstance(found, tuple):
         return wrap(np.asarray(found), array.dtype)
     values, index = found
-    return wrap(np.asarray(values), array.dtype), wrap(np.asarray(index), INT64)
+    return wrap(np.asarray(values), array.dtype), wrap(np.asarray(index), np.dtype(np.int32) if dialect == "ops" else INT64)
 
 
 def _order(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
@@ -99,6 +99,14 @@ def _indexed(*tensors: str) -> Handler:
         return wrap(kernel(array, *arrays, **attrs), array.dtype)
 
     return handler
+
+
+def _placed(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """scatter_nd: sums at positions in a new tensor."""
+    index, values = (tensor(operand) for operand in operands)
+    if index.dtype.kind != "i" or values.dtype.kind in "bc" or type(attrs.get("shape")) not in (tuple, list):
+        raise Decline("left to MindSpore")
+    return wrap(kernel(index, values, shape=tuple(attrs["shape"])), values.dtype)
 
 
 def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -221,6 +229,14 @@ def _solved(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
     matrix, right = tensor(operands[0]), tensor(operands[1])
     kept = _floats(matrix, right)
     return wrap(kernel(wide(matrix), wide(right), **attrs), kept), wrap(matrix.copy())
+
+
+def _resized(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    array = tensor(operands[0])
+    kept = _floats(array)
+    if attrs.get("mode") == "bicubic":
+        raise Decline("MindSpore's weights of neighbours are its own")
+    return wrap(kernel(wide(array), **attrs), kept)
 
 
 # --- making tensors ------------------------------------------------------------------------------
@@ -349,12 +365,14 @@ HANDLERS: dict[str, Handler] = {
     "index_fill": _indexed("index", "value"),
     "tensor_scatter": _indexed("index", "value"),
     "max_unpool2d": _indexed("index"),
+    "scatter_nd": _placed,
     "search_rows": _searched,
     "bincount": _counted,
     "one_hot": _hot,
     "embedding": _embedding,
     "nan_to_num": _numbers_only,
     "polar": _polar,
+    "interpolate:ops": _resized,
     "transpose:t": _turned,
     "cross": _crossed,
     "nll_loss": _classified,
