@@ -28,8 +28,9 @@ def generator(function: Callable[[str], str]) -> Callable[[str], str]:
 
 def on_config(config: Any) -> Any:
     """Find the packages of this checkout, installed or not. (MkDocs undoes what a hook does to the path while it is loaded.)"""
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
+    for folder in (ROOT / "widgets", ROOT):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
     return config
 
 
@@ -223,6 +224,23 @@ def knobs(_: str) -> str:
         (code(name), code(variable + value.rstrip(":")), code(default), meaning) for name, _, default, variable, value, meaning in found
     )
     return table(("knob", "environment variable", "default", "meaning"), rows)
+
+
+@generator
+def protocol_messages(_: str) -> str:
+    """The messages of the dashboard, with their fields."""
+    import inspect
+    import typing
+
+    from bcvm_widgets import protocol
+
+    def row(name: str, found: Any) -> tuple[str, ...]:
+        fields = ", ".join(code(field) for field in typing.get_type_hints(found))
+        return f"**{name}**", fields, inspect.cleandoc(found.__doc__ or "").partition("\n")[0]
+
+    return table(
+        ("message or part", "fields", "meaning"), (row(name, found) for name, found in vars(protocol).items() if typing.is_typeddict(found))
+    )
 
 
 @generator

@@ -63,6 +63,8 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(wheel: Path, reposi
     assert {"bcvm_core/py.typed", "bcvm_widgets/__init__.py", "bcvm_core/cli.py"} <= names
     for path in (repository / "bcvm_kernel" / "resources").iterdir():
         assert f"bcvm_kernel/resources/{path.name}" in names
+    for path in (repository / "widgets" / "bcvm_widgets" / "static").iterdir():
+        assert f"bcvm_widgets/static/{path.name}" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

@@ -126,6 +126,57 @@ def test_it_is_live_while_a_cell_runs_and_obeys_its_buttons(open_notebook: Any, 
     assert page.foreign == []
 
 
+def test_lines_and_instructions_are_linked_by_pointer_and_by_keys(open_notebook: Any, lab: Any, pictures: Path) -> None:
+    _write(lab, "linked.ipynb", DEFINE, SHOW, LONG.format(seconds=1))
+    page = open_notebook("linked.ipynb")
+    board = Board(page)
+    _select_and_run(page, 0, 2)
+    page.wait(lambda: board.root.count() and board.runs() > 0 and board.state() == "idle", "the end of the cell", 20)
+    board.root.get_by_role("tab", name="attention()").click()
+    line = board.root.locator(".bcvm-lines tbody tr", has_text="scores.max")
+    line.hover()
+    linked = board.root.locator(".bcvm-instructions tr.bcvm-linked .bcvm-opcode")
+    assert "CALL_OP" in linked.all_text_contents()
+    assert "max" in " ".join(board.root.locator(".bcvm-instructions tr.bcvm-linked").all_text_contents())
+    line.click()
+    assert line.get_attribute("aria-selected") == "true"
+    board.root.screenshot(path=pictures / "dashboard_pinned.png")
+    page.page.keyboard.press("ArrowDown")  # from the line that was clicked
+    page.page.keyboard.press("ArrowRight")  # to its instructions
+    focused = page.page.evaluate("() => document.activeElement.closest('.bcvm-pane').className + ' ' + document.activeElement.textContent")
+    assert "bcvm-instructions" in focused and "exp" in focused
+    assert board.root.locator(".bcvm-span").count() == 1  # the characters it came from
+    assert "exp.template.float32" in str(board.root.locator(".bcvm-detail").text_content())
+    page.page.keyboard.press("Escape")
+    assert board.root.locator("tr.bcvm-pinned").count() == 0
+    assert page.cells()[1]["source"] == SHOW  # no key reached the notebook
+    page.page.set_viewport_size({"width": 760, "height": 1400})
+    page.page.wait_for_timeout(500)
+    board.root.screenshot(path=pictures / "dashboard_narrow.png")
+    assert page.foreign == []
+
+
+def test_it_can_be_read_where_no_widget_runs(open_notebook: Any, lab: Any, pictures: Path) -> None:
+    """An untrusted notebook, opened without running anything."""
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    _write(lab, "static.ipynb", DEFINE, LONG.format(seconds=0.2).replace("print", "#"), SHOW, "board.report()")
+    notebook = nbformat.read(lab.folder / "static.ipynb", 4)
+    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(lab.folder)}}).execute()
+    notebook.metadata.pop("widgets", None)
+    nbformat.write(notebook, lab.folder / "static.ipynb")
+    page = open_notebook("static.ipynb")
+    for theme in ("Light", "Dark"):
+        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        page.page.evaluate("async () => await window.jupyterapp.shell.currentWidget.content.scrollToItem(2, 'start')")
+        tables = page.page.locator(".jp-OutputArea-output.jp-RenderedHTMLCommon")
+        tables.first.wait_for()
+        page.page.wait_for_timeout(700)
+        page.page.screenshot(path=pictures / f"dashboard_static_{theme.lower()}.png")
+    assert "tanh.template.float32" in " ".join(tables.all_text_contents())
+    assert page.foreign == []
+
+
 def _pictures(page: Any, board: Board, folder: Path, name: str) -> None:
     for theme in ("Light", "Dark"):
         page.command("apputils:change-theme", theme=f"JupyterLab {theme}")

@@ -145,3 +145,23 @@ def test_what_cannot_be_watched_is_said() -> None:
 )
 def test_durations(us: float | None, text: str) -> None:
     assert duration(us) == text
+
+
+@pytest.mark.parametrize("html_first", [False, True])
+def test_it_is_readable_in_an_export(notebook: Notebook, html_first: bool) -> None:
+    """A report always; a dashboard when HTML goes before widgets, as the documentation says."""
+    nbformat = pytest.importorskip("nbformat")
+    nbconvert = pytest.importorskip("nbconvert")
+    traitlets_config = pytest.importorskip("traitlets.config")
+    notebook.run(FUNCTION)
+    notebook.run(CELL)
+    report = _report(notebook)
+    widget = (
+        {} if not html_first else {"application/vnd.jupyter.widget-view+json": {"model_id": "x", "version_major": 2, "version_minor": 0}}
+    )
+    cell = nbformat.v4.new_code_cell("board", execution_count=1)
+    cell.outputs = [nbformat.v4.new_output("execute_result", {**report._repr_mimebundle_(), **widget}, execution_count=1)]
+    order = {"NbConvertBase": {"display_data_priority": ["text/html", "image/png", "text/plain"]}}
+    exporter = nbconvert.HTMLExporter(config=traitlets_config.Config(order)) if html_first else nbconvert.HTMLExporter()
+    body, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    assert "tanh.template.float64" in body and "<table>" in body

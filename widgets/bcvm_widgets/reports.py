@@ -110,7 +110,8 @@ class Report:
         if not self.sample.listing["units"]:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
-        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}</div>"
+        legend = "● kernel &nbsp; ◇ Python &nbsp; ◐ both &nbsp; ○ not run yet"
+        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p></div>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -134,11 +135,11 @@ class Report:
     def _html(self, unit: Unit) -> str:
         head = html.escape(f"{unit['kind']} {unit['title']}" if unit["kind"] == "function" else unit["title"])
         names = ["line", head, "", "runs", *(["total", "last"] if self.times else []), "kernel"]
-        cells = "".join(f'<th style="{_align(n)}" scope="col">{name}</th>' for n, name in enumerate(names))
-        body = "".join(self._html_row(row) for row in rows(self.sample, unit, times=self.times))
+        cells = "".join(f'<th style="{_align(name)}" scope="col">{name}</th>' for name in names)
+        body = "".join(self._html_row(names, row) for row in rows(self.sample, unit, times=self.times))
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
-    def _html_row(self, row: Row) -> str:
+    def _html_row(self, names: list[str], row: Row) -> str:
         mark = {" ": "", "*": "●", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
         title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
         code = html.escape(row.text)
@@ -149,13 +150,13 @@ class Report:
             code, number = f'<code style="white-space: pre"><b>{code}</b></code>', f"<b>{row.number}</b>"
         figures = [row.runs, *([row.total, row.last] if self.times else [])]
         cells = [number, code, f"<span{title}>{mark}</span>", *figures, html.escape(row.who)]
-        return "<tr>" + "".join(f'<td style="{_align(n)}">{cell}</td>' for n, cell in enumerate(cells)) + "</tr>"
+        return "<tr>" + "".join(f'<td style="{_align(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"
 
 
 def _indented(row: Row) -> str:
     return f"     {MARKS[row.tier]} {'    ' * row.depth}{row.number:>3} {row.text}"
 
 
-def _align(column: int) -> str:
-    """Numbers to the right; names and code, the second and the last column, to the left."""
-    return "text-align: right; vertical-align: top" if column in (0, 3, 4, 5) else "text-align: left; vertical-align: top"
+def _align(column: str) -> str:
+    """Numbers to the right, code and names to the left."""
+    return f"text-align: {'right' if column in ('line', 'runs', 'total', 'last') else 'left'}; vertical-align: top"
