@@ -7,6 +7,7 @@ function that shares it, and links again when a site proves dead or an attribute
 from __future__ import annotations
 
 import ast
+import builtins
 import gc
 import time
 import types
@@ -102,7 +103,8 @@ class Linker(SiteOwner):
         self.source = source
         self.original = function.__code__
         self.closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        self.builtins = function.__builtins__  # type: ignore[attr-defined]
+        found = function.__globals__.get("__builtins__", builtins)  # CPython keeps a module or its dict there
+        self.builtins: dict[str, Any] = found if isinstance(found, dict) else vars(found)
         self.hints: dict[str, ShapeHint] = {}
         self.check_entry: Callable[..., None] | None = None
         self.observed = Observed()

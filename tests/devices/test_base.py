@@ -99,6 +99,10 @@ class Foreign:
     def __init__(self, value: Any) -> None:
         self.value = np.asarray(value)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
 
 class FurtherForeign(Foreign):
     pass

@@ -23,10 +23,11 @@ X = "import numpy as np\nx = np.arange(6.0).reshape(2, 3)"
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A fresh IPython with the extension loaded."""
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     monkeypatch.setattr(config.current, "enabled", True)
-    out = InteractiveShell(ipython_dir=str(tmp_path), colors="nocolor")
-    out.history_manager.enabled = False
+    # No history file: IPython would write to it at exit, when the folder is gone.
+    out = InteractiveShell(ipython_dir=str(tmp_path), colors="nocolor", config=Config({"HistoryManager": {"enabled": False}}))
     assert _run(out, "%load_ext bcvm_kernel") is None
     yield out
     _run(out, "%unload_ext bcvm_kernel")
