@@ -20,14 +20,19 @@ from .watching import watch
 _STATIC = Path(__file__).parent / "static"
 
 
+def script() -> str:
+    """The view's ES module, put together from its files."""
+    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in ("words.js", "pane.js", "dashboard.js"))
+
+
 class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
     """Source lines and the instructions they became, with tier, kernel, executions and times; see `protocol`.
 
     `functions`: jitted functions to show besides the cells of the notebook. While no view is open nothing is measured, sent or run.
     """
 
-    _esm = _STATIC / "dashboard.js"
-    _css = _STATIC / "dashboard.css"
+    _esm = script()
+    _css = (_STATIC / "dashboard.css").read_text(encoding="utf-8")
     listing = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     figures = traitlets.Dict().tag(sync=True)

@@ -50,6 +50,7 @@ class Pump:
         self._wake.set()
 
     def _run(self, stop: threading.Event) -> None:
+        busy = False
         while not stop.is_set():
             self._wake.clear()
             started_ns = time.thread_time_ns()  # of this thread: waiting for the cell to let go of the interpreter takes nothing from it
@@ -57,7 +58,6 @@ class Pump:
                 busy = self._tick()
             except Exception:  # a view must never disturb what it shows
                 _log.debug("a tick of the dashboard failed", exc_info=True)
-                busy = False
             pause = max(self.interval_s, 5e-9 * (time.thread_time_ns() - started_ns))
             if not stop.wait(pause) and not busy:
                 self._wake.wait(max(0.0, self.idle_s - pause))

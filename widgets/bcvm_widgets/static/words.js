@@ -1,0 +1,130 @@
+// Words, marks and small helpers. The files of this folder, in the order that `script` in live.py gives, are one ES module: nothing is
+// fetched, nothing is built. What traits and commands hold is described in protocol.py; VERSION is checked before anything is read.
+
+const VERSION = 1;
+const TIERS = {
+  "": { mark: "", word: "", about: "" },
+  waiting: { mark: "○", word: "not run yet", about: "has not run yet" },
+  selected: { mark: "●", word: "kernel", about: "tier 1: a ready kernel, selected by signature and shape" },
+  fused: { mark: "◆", word: "fused", about: "tier 2: part of a fused kernel" },
+  recompiled: { mark: "★", word: "recompiled", about: "tier 3: part of a kernel recompiled because it was hot" },
+  host: { mark: "◇", word: "Python", about: "left to Python" },
+  mixed: { mark: "◐", word: "kernels and Python", about: "part runs by kernels, part in Python" },
+};
+
+// --- small helpers
+
+function make(tag, attributes = {}, ...children) {
+  const out = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") out.className = value;
+    else if (name.startsWith("on")) out.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) out.setAttribute(name, value);
+  }
+  out.append(...children);
+  return out;
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function setClass(node, name, on) {
+  if (node.classList.contains(name) !== on) node.classList.toggle(name, on);
+}
+
+function duration(us) {
+  if (us === null || us === undefined) return "";
+  for (const [unit, size] of [
+    ["s", 1e6],
+    ["ms", 1e3],
+  ])
+    if (us >= 0.9995 * size) return `${digits(us / size)} ${unit}`;
+  return `${digits(us)} µs`;
+}
+
+const digits = (x) => (x >= 999.5 ? Math.round(x).toLocaleString("en") : String(Number(x.toPrecision(3))));
+const count = (n) => (n ? n.toLocaleString("en") : "");
+const clock = (us) => (us < 1e6 ? duration(us) : `${(us / 1e6).toFixed(1)} s`);
+
+// Columns of `ast` count UTF-8 bytes, strings here count UTF-16 units.
+function fromBytes(text, bytes) {
+  const encoder = new TextEncoder();
+  let at = 0;
+  for (const char of text) {
+    if (bytes <= 0) break;
+    bytes -= encoder.encode(char).length;
+    at += char.length;
+  }
+  return at;
+}
+
+const TOKENS = new RegExp(
+  [
+    "(#.*$)",
+    `([rbfuRBFU]{0,2}(?:"(?:\\\\.|[^"\\\\])*"|'(?:\\\\.|[^'\\\\])*'))`,
+    "\\b(and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in" +
+      "|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield|None|True|False)\\b",
+    "(\\b\\d[\\w.]*)",
+  ].join("|"),
+  "g",
+);
+
+function highlighted(text) {
+  const out = document.createDocumentFragment();
+  let done = 0;
+  for (const found of text.matchAll(TOKENS)) {
+    out.append(text.slice(done, found.index));
+    const kind = found[1] ? "comment" : found[2] ? "string" : found[3] ? "keyword" : "literal";
+    out.append(make("span", { class: `bcvm-${kind}` }, found[0]));
+    done = found.index + found[0].length;
+  }
+  out.append(text.slice(done));
+  return out;
+}
+
+// Beside the op's own name, its kernel needs only the rest: "exp.template.float32" is "template.float32".
+const shortName = (kernel, op) => (op && kernel.startsWith(`${op}.`) ? kernel.slice(op.length + 1) : kernel);
+
+function linesOf(instruction, unit) {
+  if (!instruction.span) return [];
+  const [first, , last] = instruction.span;
+  const end = instruction.role === "flow" && /LOOP|JUMP|ITER/.test(instruction.opcode) ? first : last;
+  const out = [];
+  for (let line = Math.max(first, unit.first_line); line <= Math.min(end, unit.first_line + unit.lines.length - 1); line++)
+    out.push(line - unit.first_line);
+  return out;
+}
+
+const sourceCell = (text) =>
+  make("code", { style: `--depth: ${text.length - text.trimStart().length + 4}ch` }, highlighted(text));
+
+function instructionEntry(instruction, inside) {
+  const depth = instruction.part ? instruction.part.split(".").length : 0;
+  const code = make("code", { style: `--depth: ${2 * depth}ch` });
+  if (instruction.label) code.append(make("span", { class: "bcvm-label" }, `${instruction.label}: `));
+  code.append(make("span", { class: "bcvm-opcode" }, instruction.opcode), ` ${instruction.operands}`);
+  if (instruction.notes.length) code.append(make("span", { class: "bcvm-comment" }, `  ; ${instruction.notes.join(", ")}`));
+  return {
+    number: String(instruction.pc),
+    code,
+    class: `bcvm-role-${instruction.role}${inside ? " bcvm-region" : ""}`,
+    op: instruction.op,
+  };
+}
+
+function detailText(select, unit, choice, figures) {
+  const name =
+    select.kind === "lines"
+      ? `line ${unit.first_line + select.n}`
+      : `${unit.instructions[select.n].opcode} ${unit.instructions[select.n].operands}`;
+  const [runs, timed, total, last] = ["runs", "timed", "total_us", "last_us"].map((column) => figures[column][select.n]);
+  const parts = [name, [choice.kernels.join(", "), TIERS[choice.tier]?.about].filter(Boolean).join(", "), choice.signature];
+  if (runs) parts.push(`${count(runs)} runs`);
+  if (timed)
+    parts.push(
+      `mean ${duration(total / timed)}, last ${duration(last)}, total ${duration(total)}${timed < runs ? ` (measured in ${count(timed)})` : ""}`,
+    );
+  if (choice.reason) parts.push(`last handed back: ${choice.reason}`);
+  return parts.filter(Boolean).join("  ·  ");
+}
