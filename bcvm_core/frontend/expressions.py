@@ -16,7 +16,7 @@ from ..ops import registry
 from ..ops.registry import BoundCall
 from .codebuilder import CodeBuilder, Label
 from .hostblocks import FoundSite, cut_expression, cut_statements, make_block, touched
-from .lowering import literal
+from .lowering import literal, slice_bounds
 from .naming import mangled
 from .pythonform import PythonForm, callee_of
 from .regions import MISSING, Classifier, Kind
@@ -90,8 +90,7 @@ class Expressions:
         return self._into("BUILD_DICT", dest, tuple(self.argument(p) for p in flat if p is not None), at=node)
 
     def _value_slice(self, node: ast.Slice, dest: int | None) -> int:
-        bounds = [p if p is not None else ast.copy_location(ast.Constant(None), node) for p in (node.lower, node.upper, node.step)]
-        return self._into("CALL_OP", dest, "slice", 0, tuple(self.argument(b) for b in bounds), at=node)
+        return self._into("CALL_OP", dest, "slice", 0, tuple(self.argument(b, name) for name, b in slice_bounds(node)), at=node)
 
     def _value_namedexpr(self, node: ast.NamedExpr, dest: int | None) -> int:
         self.variables.expose([node.target.id])  # a register would change under operands that were read before

@@ -7,6 +7,7 @@ stands for. `generate` runs `BytecodeGenerator` until it is settled which names 
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +19,8 @@ from .codebuilder import CodeBuilder, Emitted, Label
 from .hostblocks import FoundSite, SiteFinder, cut_statements, make_block, touched
 from .leaving import leaves, mode_of_body, own_statements, sees_unbound_names
 from .naming import private_class
-from .regions import Classifier, Kind
-from .scopes import Scope
+from .regions import MISSING, Classifier, Kind
+from .scopes import FRAME_READERS, Scope
 from .statements import Statements
 from .variables import Variables
 
@@ -67,7 +68,14 @@ def generate(analysed: Analysed) -> Program:
 def _needs_frame(analysed: Analysed) -> bool:
     """Does the body look at its own frame, or at errors that only a real local variable raises?"""
     node = analysed.node
+    if any(_is_frame_reader(analysed.classifier.lookup(n)) for n in (*analysed.scope.loads, *analysed.scope.inner)):
+        return True
     return analysed.scope.reads_frame or (not isinstance(node, ast.Lambda) and sees_unbound_names(node.body, analysed.scope))
+
+
+def _is_frame_reader(value: Any) -> bool:
+    """Is it `locals` or its like, by whatever name?"""
+    return isinstance(value, types.FunctionType | types.BuiltinFunctionType) and value.__name__ in FRAME_READERS
 
 
 def _whole_body(analysed: Analysed, kind: str) -> Program:
@@ -152,7 +160,7 @@ class BytecodeGenerator(Statements):
         if item.opcode != "LOAD_VAR":
             return False
         name = item.operands[1]
-        return name not in self.analysed.scope.stores and repr(self.classifier.lookup(name)) != "<missing>"
+        return name not in self.analysed.scope.stores and self.classifier.lookup(name) is not MISSING
 
     def _parameters(self) -> None:
         """Load tensor parameters at the top, in order, with their hints."""

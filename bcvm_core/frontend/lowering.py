@@ -89,6 +89,12 @@ def literal(node: ast.expr) -> tuple[bool, Any]:
     return False, None
 
 
+def slice_bounds(node: ast.Slice) -> list[tuple[str, ast.expr]]:
+    """The parts of a slice as the arguments of the op `slice`."""
+    parts = (("start", node.lower), ("stop", node.upper), ("step", node.step))
+    return [(name, part if part is not None else ast.copy_location(ast.Constant(None), node)) for name, part in parts]
+
+
 class ExpressionLowerer:
     """Lowers material expressions into a builder. `load_leaf` gives the register of a leaf."""
 
@@ -111,8 +117,7 @@ class ExpressionLowerer:
             opcode = "BUILD_TUPLE" if isinstance(node, ast.Tuple) else "BUILD_LIST"
             return self._emit(opcode, dest, tuple(self.argument(e) for e in node.elts), at=node)
         if isinstance(node, ast.Slice):
-            bounds = (ast.Constant(None) if p is None else p for p in (node.lower, node.upper, node.step))
-            return self._emit("CALL_OP", dest, "slice", 0, tuple(self.argument(b) for b in bounds), at=node)
+            return self._emit("CALL_OP", dest, "slice", 0, tuple(self.argument(b, name) for name, b in slice_bounds(node)), at=node)
         return self._leaf(node, dest)
 
     def _emit(self, opcode: str, dest: int | None, *operands: Any, at: ast.AST) -> int:

@@ -7,7 +7,6 @@ user's file name and line, so that what it raises points there.
 from __future__ import annotations
 
 import ast
-import operator
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -124,21 +123,46 @@ class _Operands:
         return ast.copy_location(new, node)
 
 
-class SetItemForm:
-    """`base[index] = value`."""
+class StatementForm:
+    """A statement that writes: `x op= y`, whose operands are x and y, or `x[i] = y`, whose operands are x, i and y."""
 
-    __slots__ = ()
-    function = False
+    __slots__ = ("function", "_node", "_filename", "_name", "_compiled")
+
+    def __init__(self, node: ast.AST, filename: str, name: str) -> None:
+        self.function = False
+        self._node = node  # an AugAssign, or the Subscript that is assigned to
+        self._filename = filename
+        self._name = name
+        self._compiled: types.FunctionType | None = None
 
     def applies(self, frame: Variables, operands: Sequence[Any]) -> bool:
+        """The statement means what it says whatever its operands are."""
         return True
 
     def evaluate(self, frame: Variables, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """Store as Python does."""
-        operator.setitem(*operands)
+        """Write as Python does; gives what the name is bound to."""
+        if self._compiled is None or self._compiled.__globals__ is not frame.globals:
+            self._compiled = self._compile(frame.globals)
+        return self._compiled(*operands)
 
-
-SET_ITEM = SetItemForm()
+    def _compile(self, module_globals: dict[str, Any]) -> types.FunctionType:
+        names = ["_0", "_1"] if isinstance(self._node, ast.AugAssign) else ["_0", "_1", "_2"]
+        statement: ast.stmt
+        if isinstance(self._node, ast.AugAssign):
+            statement = ast.AugAssign(ast.Name("_0", ast.Store()), self._node.op, ast.Name("_1", ast.Load()))
+        else:
+            target = ast.Subscript(ast.Name("_0", ast.Load()), ast.Name("_1", ast.Load()), ast.Store())
+            statement = ast.Assign([target], ast.Name("_2", ast.Load()))
+        body: list[ast.stmt] = [statement, ast.Return(ast.Name("_0", ast.Load()))]
+        arguments = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[])
+        function = ast.FunctionDef(name="form", args=arguments, body=body, decorator_list=[])
+        function.type_params = []  # type: ignore[attr-defined, unused-ignore]  # from 3.12 on
+        for part in ast.walk(function):
+            if "lineno" in part._attributes:
+                ast.copy_location(part, self._node)
+        code = compile_quietly(ast.Module([function], []), self._filename, "exec")
+        inner = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+        return types.FunctionType(inner.replace(co_name=self._name, co_qualname=self._name), module_globals)
 
 
 def callee_of(node: ast.expr, resolved: Any) -> tuple[str, Any] | None:

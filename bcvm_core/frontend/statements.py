@@ -11,7 +11,7 @@ from ..ops import registry
 from .codebuilder import Label
 from .expressions import Expressions
 from .leaving import leaves
-from .pythonform import SET_ITEM
+from .pythonform import StatementForm
 from .regions import Kind
 from .variables import Snapshot
 
@@ -202,7 +202,7 @@ class Statements(Expressions, ast.NodeVisitor):
     def _store_item(self, target: ast.Subscript, register: int) -> None:
         base, index = self.argument(target.value), self.argument(target.slice)
         args = (base, index, Arg(False, register))
-        self.builder.emit("CALL_OP", self.builder.register(), "setitem", 0, args, at=target, form=SET_ITEM)
+        self.builder.emit("CALL_OP", self.builder.register(), "setitem", 0, args, at=target, form=self._statement_form(target))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if not self._augmentable(node):
@@ -222,7 +222,7 @@ class Statements(Expressions, ast.NodeVisitor):
         self.builder.emit("CALL_OP", old, "getitem", 0, (base, index), at=node.target, form=form)
         new = self._in_place(op.name, old, node, None)
         args = (base, index, Arg(False, new))
-        self.builder.emit("CALL_OP", self.builder.register(), "setitem", 0, args, at=node, form=SET_ITEM)
+        self.builder.emit("CALL_OP", self.builder.register(), "setitem", 0, args, at=node, form=self._statement_form(node.target))
 
     def bound_read(self, target: ast.Subscript) -> registry.BoundCall:
         """The read half of an augmented store."""
@@ -232,7 +232,10 @@ class Statements(Expressions, ast.NodeVisitor):
 
     def _in_place(self, op: str, old: int, node: ast.AugAssign, dest: int | None) -> int:
         args = (Arg(False, old), self.argument(node.value), Arg(False, old, "out"))
-        return self._into("CALL_OP", dest, op, 0, args, at=node)
+        return self._into("CALL_OP", dest, op, 0, args, at=node, form=self._statement_form(node))
+
+    def _statement_form(self, node: ast.AST) -> StatementForm:
+        return StatementForm(node, self.filename, self.short_name)
 
     # -- control flow -----------------------------------------------------------------------------
 

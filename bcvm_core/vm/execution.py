@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..devices import base
-from ..errors import BcvmError, Decline
+from ..errors import BcvmError
 from ..isa.program import Program
 from ..ops import registry
 from .frame import Frame
 from .limits import Budget, Limits
-from .site import SiteOwner
+from .site import SiteOwner, warn_events
 from .stats import Stats
 from .value_site import ValueSite
 
@@ -78,14 +78,14 @@ class Execution:
         with Undo() as undo:
             try:
                 self._loop(self, frame, undo)
-            except Decline:
-                undo.restore()
-                return None
-            except (Exception, RecursionError) as error:
+            except Exception as error:
                 if isinstance(error, BcvmError):
                     raise
                 undo.restore()
                 return None
+            events = list(undo.events)
+        if events:
+            warn_events(owner_of(self, program), events)
         return (frame.result,)
 
     def _for_operands(self, program: Program, operands: tuple[Any, ...]) -> Program | None:
@@ -115,6 +115,11 @@ class Execution:
         return value
 
 
+def owner_of(run: Execution, program: Program) -> SiteOwner:
+    """What sites and warnings need to know of the function that a program is of."""
+    return _Owner(run, program)
+
+
 class _Owner(SiteOwner):
     """The function that value sites of a run stand in."""
 
@@ -128,12 +133,13 @@ class _Owner(SiteOwner):
 
 
 class Undo:
-    """Arrays a region wrote to, as they were: a region that fails must have changed nothing."""
+    """Arrays a region wrote to, as they were, and the warnings it owes: a region that fails must have done nothing."""
 
-    __slots__ = ("saved",)
+    __slots__ = ("saved", "events")
 
     def __init__(self) -> None:
         self.saved: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self.events: list[tuple[str, int]] = []
 
     def __enter__(self) -> Undo:
         return self

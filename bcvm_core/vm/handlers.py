@@ -11,13 +11,13 @@ from ..devices import fpstatus
 from ..errors import BcvmError, Decline, HintError, TrustError
 from ..isa import opcodes
 from ..isa.hints import ANY, ShapeHint
-from ..isa.signature import table as signatures
 from ..ops import registry
 from ..tiers.select import CallSite
-from . import hostcode, places, trust
+from . import hostcode, trust
 from .attributes import UnsafeAttribute, read_attribute
-from .execution import Execution, Undo
+from .execution import Execution, Undo, owner_of
 from .frame import Frame
+from .site import event_texts, may_raise, warn_events
 
 Handler = Callable[[Execution, Frame, tuple[Any, ...], "Undo | None"], "int | None"]  # gives the next pc when it jumps
 
@@ -107,7 +107,7 @@ def _const_form(op: str, is_reversed: bool) -> Handler:
 
 
 def _execute(run: Execution, frame: Frame, op: str, operands: list[Any], attrs: dict[str, Any], undo: Undo | None) -> Any:
-    """One op, by the site of its instruction, else by Python."""
+    """One op, by the site of its instruction, else by Python. In a region (`undo` given) the latter is the host's to do."""
     if run.budget is not None:
         run.budget.before_op(op, operands, attrs, frame.where())
     form = _python_form(frame)
@@ -116,35 +116,42 @@ def _execute(run: Execution, frame: Frame, op: str, operands: list[Any], attrs: 
     if frame.pc in frame.program.notes.get("vm.members", ()) and registry.personality_of(type(operands[0])) is None:
         raise Decline(f"a method or attribute of {type(operands[0]).__name__}")
     site = _site(frame, op)
-    if undo is not None and (site.op.writes or "out" in attrs):
-        undo.before_write(attrs.get("out", operands[0] if operands else None))
+    changes = Undo() if undo is None else undo
+    if site.op.writes or "out" in attrs:
+        changes.before_write(attrs.get("out", operands[0] if operands else None))
     failure: Exception | None = None
     try:
-        for value in (*operands, *attrs.values()):
-            trust.check(value)  # what may run user code is asked once, by Python
-        with fpstatus.recording() as seen:
-            result = site(*operands, **attrs)
+        result = _run_site(site, frame, operands, attrs, changes)
     except Exception as error:
         if undo is not None or isinstance(error, BcvmError):
             raise
         failure = error
     if failure is not None:  # out of the handler: what Python raises has the user's context, not ours
+        changes.restore()
         if run.stats is not None:
             run.stats.count_host((op,))
         return _by_python(frame, op, site, form, operands, attrs, failure)
-    if seen.kinds:
-        places.report(frame, _reported_name(site), seen)
+    if undo is None and changes.events:
+        warn_events(owner_of(run, frame.program), changes.events)
     if run.stats is not None and not (site.op.pure_python and not any(registry.personality_of(type(v)) for v in operands)):
         run.stats.count_op((op,))
     return result
 
 
-def _reported_name(site: CallSite) -> str:
-    """The name NumPy gives an op in its warnings."""
-    name = site.op.fp_name or site.op.name
-    if site.op.scalar is None or site.syntax is False or not site.signature:
-        return name
-    return f"scalar {name}" if all(c.layout == "scalar" for c in signatures.row(site.signature).operands) else name
+def _run_site(site: CallSite, frame: Frame, operands: list[Any], attrs: dict[str, Any], changes: Undo) -> Any:
+    """The op by its kernel; warnings it owes go to `changes`. Raises Decline where only Python can do or report it."""
+    for value in (*operands, *attrs.values()):
+        trust.check(value)  # what may run user code is asked once, by Python
+    with fpstatus.recording() as seen:
+        result = site(*operands, **attrs)
+    if seen.kinds:
+        texts = None if may_raise() else event_texts(seen, site, site.op, operands)
+        if texts is None:
+            raise Decline("a floating-point event that Python reports itself")
+        loc = frame.location()
+        line = frame.program.first_line if loc is None else loc.line
+        changes.events += [(text, line) for text in texts]
+    return result
 
 
 def _site(frame: Frame, op: str) -> CallSite:
@@ -180,10 +187,10 @@ def _by_python(
     frame: Frame, op: str, site: CallSite, form: Form | None, operands: Sequence[Any], attrs: Mapping[str, Any], error: Exception
 ) -> Any:
     """The op as Python does it, which also raises what Python raises."""
-    if "out" in attrs and op in _IN_PLACE and len(operands) == 2:
-        return _IN_PLACE[op](*operands)
     if form is not None:
         return form.evaluate(frame, operands, attrs)
+    if "out" in attrs and op in _IN_PLACE and len(operands) == 2:
+        return _IN_PLACE[op](*operands)
     if not isinstance(error, Decline):
         raise error
     try:

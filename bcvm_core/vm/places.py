@@ -1,31 +1,13 @@
-"""Where things happened, told in the user's terms: warnings and tracebacks point at the user's line."""
+"""Tracebacks of interpreted programs: they show the user's lines."""
 
 from __future__ import annotations
 
 import types
-import warnings
 from functools import lru_cache
 from typing import Any
 
 from ..errors import BcvmError
-from ..fpstatus import Recording
-from ..fpstatus import report as report_event
 from .frame import Frame
-
-
-def report(frame: Frame, name: str, seen: Recording) -> None:
-    """Give the floating-point events of one op to the user as NumPy would have, at the user's line."""
-    for kind in seen.kinds:
-        mode = seen.mode(kind)
-        if mode == "warn":
-            loc = frame.location()
-            registry = frame.globals.setdefault("__warningregistry__", {})
-            line = loc.line if loc is not None else frame.program.first_line
-            module = frame.globals.get("__name__")
-            text = seen.text(kind, name)
-            warnings.warn_explicit(text, RuntimeWarning, frame.program.filename, line, module=module, registry=registry)
-        else:
-            report_event(kind, name, mode, seen.call)
 
 
 def relocate(error: BaseException, frame: Frame) -> None:

@@ -93,7 +93,8 @@ def interpreted(function: Any) -> Any:
 @settings(max_examples=EXAMPLES)
 def test_interpreter_and_linked_form_give_the_same_bits(generated: Generated) -> None:
     plain = build(generated)
-    linked, stepped = outcome(jit(plain), generated.arguments), outcome(interpreted(plain), generated.arguments)
+    with np.errstate(all="ignore"):  # where a warning may become an error, Python does a whole region, or the one op
+        linked, stepped = outcome(jit(plain), generated.arguments), outcome(interpreted(plain), generated.arguments)
     assert linked[0] == stepped[0], str(generated)
     if linked[0] == "value":
         assert linked == stepped, str(generated)
