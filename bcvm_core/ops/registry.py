@@ -136,7 +136,7 @@ class _Parameters:
     """A parsed `Spelling.signature`."""
 
     positional: tuple[str, ...]
-    names: frozenset[str]
+    names: frozenset[str]  # that may be passed by keyword
     required: frozenset[str]
     star: str | None
 
@@ -149,7 +149,7 @@ def _parse_signature(text: str) -> _Parameters:
     optional |= {k for k, d in zip(keyword, args.kw_defaults, strict=True) if d is not None}
     names = frozenset(positional + keyword)
     star = args.vararg.arg if args.vararg else None
-    return _Parameters(tuple(positional), names, names - frozenset(optional), star)
+    return _Parameters(tuple(positional), names - {a.arg for a in args.posonlyargs}, names - optional, star)
 
 
 def register(row: OpInfo) -> None:

@@ -110,7 +110,7 @@ _INDEXING = (
         _fill,
         "Set every element in place.",
         (X, Param("value")),
-        method("fill", "value"),
+        method("fill", "value, /"),
         writes=True,
         result="python",
         fp_name="cast",

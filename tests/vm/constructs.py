@@ -392,7 +392,7 @@ def containers(x):
 
 
 def starred(*xs, **k):
-    return np.concatenate(xs), np.maximum(*xs[:2]), np.clip(xs[0], **k)
+    return np.concatenate(xs), np.maximum(*xs[:2]), np.max(xs[0], **k)
 
 
 def local_imports(x):

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,3 +89,16 @@ def test_stores_of_what_the_host_computes() -> None:
     linked = jit(stores)
     observe(linked, lambda: (np.arange(6.0), [1, 2, 3], 1))
     assert linked.stats().ops["setitem"].call_op >= 3
+
+
+CALLS: list[Callable[[Any], Any]] = [
+    lambda x: np.add(x, x2=1), lambda x: np.add(x1=x, x2=1), lambda x: np.exp(x=x), lambda x: np.clip(x, 1), lambda x: np.clip(x, a_max=1),
+    lambda x: np.add(x), lambda x: np.sum(x, axis=0, axes=1), lambda x: x.sum(*[0]),
+    lambda x: np.reshape(x, (3, 1), "F"), lambda x: np.clip(a_max=2, a=x, a_min=1), lambda x: np.sum(axis=0, a=x),
+    lambda x: np.add(*[x, x]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS, ids=range(len(CALLS)))
+def test_arguments_are_bound_as_numpy_binds_them(call: Callable[[Any], Any]) -> None:
+    same(call, lambda: (np.arange(3.0),))
