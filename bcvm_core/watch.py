@@ -168,6 +168,11 @@ class Watch:
         """The latest cell that did tensor work, itself or by functions it called."""
         return next((r for r in reversed(self.session.cells) if self._works(r)), None) if self.session is not None else None
 
+    def running_cell(self) -> int | None:
+        """The number of the cell that runs now, or None."""
+        latest = self.session.cells[-1] if self.session is not None and self.session.cells else None
+        return None if latest is None or latest.ended_ns is not None else latest.number
+
     def running_us(self) -> float | None:
         """For how long the session's latest cell has run by now, or None when none runs."""
         latest = self.session.cells[-1] if self.session is not None and self.session.cells else None

@@ -36,14 +36,21 @@ class Board:
     def __init__(self, kernel: Any, comm_id: str, subshell: str) -> None:
         self.kernel, self.comm_id, self.subshell = kernel, comm_id, subshell
 
-    def command(self, name: str) -> None:
-        content = {"version": 1, "command": name, "view": "test"}
+    def command(self, name: str, cell: int = 0) -> None:
+        content = {"version": 1, "command": name, "view": "test", "cell": cell}
         message = self.kernel.kc.session.msg("comm_msg", {"comm_id": self.comm_id, "data": {"method": "custom", "content": content}})
         message["header"]["subshell_id"] = self.subshell
         self.kernel.kc.shell_channel.send(message)
 
+    def first(self) -> list[dict[str, Any]]:
+        """Wait for a sign of life. On a busy machine the first one may take a while: Programs are made for it."""
+        for _ in range(20):
+            if found := self.updates(0.5):
+                return found
+        pytest.fail("no update within 10 s")
+
     def updates(self, seconds: float) -> list[dict[str, Any]]:
-        """The states that arrive within some time; ends early when the main shell is idle again."""
+        """The states that arrive within some time."""
         found, deadline = [], time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             try:
@@ -67,14 +74,15 @@ def board(kernel: Any) -> Iterator[Board]:
 
 def test_it_tells_what_happens_while_it_happens_and_is_silent_when_closed(kernel: Any, board: Board) -> None:
     board.command("shown")
-    message_id = kernel.send(BUSY.format(seconds=2))
+    message_id = kernel.send(BUSY.format(seconds=4))
     kernel.wait_for_output(message_id, "go")
-    seen = board.updates(1.5)
-    assert 3 <= len(seen) <= 17  # at most 10 a second
+    begin = board.first()
+    seen = board.updates(1.0)
+    assert 2 <= len(seen) <= 12  # at most 10 a second
     latest = [state["figures"] for state in seen if "figures" in state][-1]
     assert latest["units"]["function step"]["lines"]["runs"][1] > 0
     assert latest["units"]["function step"]["lines"]["total_us"][1] > 0
-    assert sum("listing" in state for state in seen) <= 3  # what doesn't change isn't repeated
+    assert sum("listing" in state for state in (*begin, *seen)) <= 3  # what doesn't change isn't repeated
     kernel.wait(message_id)
     board.updates(1.0)
     assert board.updates(1.2) == []
@@ -89,27 +97,27 @@ def test_it_tells_what_happens_while_it_happens_and_is_silent_when_closed(kernel
 
 def test_pause_and_resume_work_during_a_busy_cell(kernel: Any, board: Board) -> None:
     board.command("shown")
-    message_id = kernel.send(BUSY.format(seconds=3))
+    message_id = kernel.send(BUSY.format(seconds=5))
     kernel.wait_for_output(message_id, "go")
-    assert board.updates(0.6)
+    board.first()
     board.command("pause")
-    heard = [state["status"]["paused"] for state in board.updates(0.5) if "status" in state]
+    heard = [state["status"]["paused"] for state in board.first() + board.updates(0.5) if "status" in state]
     assert heard == [True]
     assert board.updates(0.5) == []
     board.command("resume")
-    after = board.updates(0.6)
+    after = board.first() + board.updates(0.3)
     assert any("figures" in state for state in after)
     kernel.wait(message_id)
 
 
-def test_stop_interrupts_a_cell_that_sleeps(kernel: Any, board: Board) -> None:
+def test_stop_interrupts_a_cell_that_sleeps_and_no_other(kernel: Any, board: Board) -> None:
     board.command("shown")
     message_id = kernel.send("y = step(np.ones(3))\nprint('go', flush=True)\ntime.sleep(30)")
     kernel.wait_for_output(message_id, "go")
-    time.sleep(0.3)
+    cell = next(state["status"]["cell"] for state in board.first() if "status" in state)
     started = time.monotonic()
-    board.command("stop")
+    board.command("stop", cell)
     assert kernel.wait(message_id).ename == "KeyboardInterrupt"
-    assert time.monotonic() - started < 2
-    board.command("stop")  # nothing runs: nothing happens
-    assert kernel.run("1 + 1").text == "2"
+    assert time.monotonic() - started < 3
+    board.command("stop", cell)  # twice
+    assert kernel.run("time.sleep(0.3); 1 + 1").text == "2"

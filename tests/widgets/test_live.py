@@ -25,7 +25,7 @@ class Recorder:
         board.send_state = lambda key=None: key and self.sent.append((time.monotonic(), {key} if isinstance(key, str) else set(key)))
 
     def command(self, name: str, view: str = "a", version: int = protocol.VERSION) -> None:
-        self.board._receive(self.board, {"version": version, "command": name, "view": view}, [])
+        self.board._receive(self.board, {"version": version, "command": name, "view": view, "cell": self.board.status["cell"]}, [])
 
     def kinds(self) -> set[str]:
         """What has been sent since the last call."""
@@ -125,16 +125,18 @@ def test_commands_of_another_version_are_ignored(live: Recorder) -> None:
 
 
 def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook) -> None:
-    def stop() -> None:
-        thread = threading.Thread(target=live.board.stop)
+    def stop(*cell: int) -> None:
+        thread = threading.Thread(target=live.board.stop, args=cell)
         thread.start()
         thread.join()
 
     notebook.run(CELL)
     stop()  # nothing runs
     notebook.run(CELL, finish=False)
+    number = notebook.session.cells[-1].number
+    stop(number - 1)  # a view that is late
     with pytest.raises(KeyboardInterrupt):
-        stop()
+        stop(number)
         time.sleep(2)
 
 

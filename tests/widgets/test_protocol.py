@@ -80,7 +80,7 @@ def test_the_empty_messages_are_complete() -> None:
 
 @pytest.mark.parametrize("command", get_args(protocol.CommandName))
 def test_commands_are_understood(command: str) -> None:
-    assert protocol.is_command({"version": protocol.VERSION, "command": command, "view": "a", "added later": 1})
+    assert protocol.is_command({"version": protocol.VERSION, "command": command, "view": "a", "cell": 3, "added later": 1})
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,12 @@ def test_commands_are_understood(command: str) -> None:
         None,
         "pause",
         {},
-        {"version": protocol.VERSION, "command": "explode", "view": "a"},
-        {"version": protocol.VERSION + 1, "command": "pause", "view": "a"},
-        {"version": protocol.VERSION, "command": "pause"},
-        {"version": protocol.VERSION, "command": ["pause"], "view": "a"},
+        {"version": protocol.VERSION, "command": "explode", "view": "a", "cell": 0},
+        {"version": protocol.VERSION + 1, "command": "pause", "view": "a", "cell": 0},
+        {"version": protocol.VERSION, "command": "pause", "cell": 0},
+        {"version": protocol.VERSION, "command": "stop", "view": "a"},
+        {"version": protocol.VERSION, "command": "stop", "view": "a", "cell": "3"},
+        {"version": protocol.VERSION, "command": ["pause"], "view": "a", "cell": 0},
     ],
 )
 def test_anything_else_is_not(content: Any) -> None:

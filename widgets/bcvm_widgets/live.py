@@ -65,9 +65,10 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._paused = False
         self._pump.wake()
 
-    def stop(self) -> None:
-        """Interrupt the running cell, as the notebook's own stop button does; nothing happens when none runs."""
-        if self._watch.running_us() is not None and threading.current_thread() is not threading.main_thread():
+    def stop(self, cell: int | None = None) -> None:
+        """Interrupt the running cell, as the notebook's own stop button does; nothing happens when none runs, or another than `cell`."""
+        running = self._watch.running_cell()
+        if running is not None and cell in (None, running) and threading.current_thread() is not threading.main_thread():
             _interrupt_main_thread()
 
     def close(self) -> None:
@@ -101,7 +102,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
             case "resume":
                 self.resume()
             case "stop":
-                self.stop()
+                self.stop(content["cell"])
 
     def _rest(self) -> None:
         self._pump.stop()
@@ -134,9 +135,9 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         return {
             "version": protocol.VERSION,
             "running": running is not None,
+            "cell": self._watch.running_cell() or 0,
             "paused": self._paused,
             "elapsed_us": round(elapsed, 1),
-            "live": True,
         }
 
 

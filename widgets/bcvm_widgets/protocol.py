@@ -120,13 +120,13 @@ class Figures(TypedDict):
 
 
 class Status(TypedDict):
-    """`elapsed_us`: how long the cell has run, or ran. `live`: a kernel is behind this (a saved notebook says no)."""
+    """`cell`: the number of the cell that runs, 0 when none does. `elapsed_us`: how long it has run, or the cell shown ran."""
 
     version: int
     running: bool
+    cell: int
     paused: bool
     elapsed_us: float
-    live: bool
 
 
 CommandName = Literal[
@@ -134,7 +134,7 @@ CommandName = Literal[
     "hidden",  # a view was closed
     "pause",  # keep the picture as it is; the cell runs on
     "resume",  # go on sending
-    "stop",  # interrupt the cell
+    "stop",  # interrupt the cell, if it is still the one that the view means
 ]
 
 
@@ -144,11 +144,14 @@ class Command(TypedDict):
     version: int
     command: CommandName
     view: str  # which one sends it
+    cell: int  # the cell that it shows as running, 0 for none
 
 
 def is_command(content: Any) -> TypeGuard[Command]:
     """Whether a custom message is a command that this version understands."""
     if not isinstance(content, dict) or content.get("version") != VERSION or not isinstance(content.get("view"), str):
+        return False
+    if type(content.get("cell")) is not int:
         return False
     return content.get("command") in get_args(CommandName)
 
@@ -170,4 +173,4 @@ def empty_figures() -> Figures:
 
 def idle_status() -> Status:
     """No cell runs."""
-    return {"version": VERSION, "running": False, "paused": False, "elapsed_us": 0.0, "live": False}
+    return {"version": VERSION, "running": False, "cell": 0, "paused": False, "elapsed_us": 0.0}

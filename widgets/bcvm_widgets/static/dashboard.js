@@ -37,7 +37,7 @@ class View {
 
   send(command) {
     try {
-      this.model.send({ version: VERSION, command, view: this.id });
+      this.model.send({ version: VERSION, command, view: this.id, cell: this.model.get("status")?.cell ?? 0 });
     } catch {
       // no kernel behind a saved notebook
     }
