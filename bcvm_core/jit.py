@@ -67,13 +67,12 @@ def _lowered(function: Any, strict: bool) -> Any:
 
 
 def _twin_of(function: Any, strict: bool) -> Any:
-    known = getattr(function, _ATTRIBUTE, None)
-    if isinstance(known, Linker) and known.strict == strict and "stats" in function.__dict__:
+    known = _own_linker(function)
+    if known is not None and known.strict == strict and "stats" in function.__dict__:
         return function
-    if isinstance(known, Linker):
-        function = twin.make_twin(function, known.original)
-        for name in (_ATTRIBUTE, *_VIEWS):
-            function.__dict__.pop(name, None)
+    if _ATTRIBUTE in getattr(function, "__dict__", ()) and isinstance(function, types.FunctionType):
+        function = twin.make_twin(function, function.__code__ if known is None else known.original)
+        _strip(function)
     found = source.find(function)
     linker = Linker(function, found, strict=strict)
     _check_shapes(linker, function)
@@ -99,20 +98,29 @@ def _check_shapes(linker: Linker, function: types.FunctionType) -> None:
 def _attach(function: types.FunctionType, linker: Linker) -> None:
     """Hang the read-only views on the function."""
     linker.functions.add(function)
-    reference = weakref.ref(function)  # no cycle through the function: its constants go when it goes
-
-    def alive() -> types.FunctionType:
-        return reference() or linker.prototype()
-
     function.__dict__[_ATTRIBUTE] = linker
-    views = {
-        "stats": lambda: linker.stats,
-        "explain": linker.explain,
-        "program": lambda *args: program_of(alive(), *args),
-        "dis": lambda *args: _dis(alive(), *args),
-    }
-    for name, view in views.items():
-        function.__dict__.setdefault(name, view)
+    for name in _VIEWS:
+        function.__dict__.setdefault(name, _View(name, function, linker))
+
+
+class _View:
+    """A method of a jitted function. It holds the function weakly: what its code holds goes when it goes."""
+
+    def __init__(self, name: str, function: types.FunctionType, linker: Linker) -> None:
+        self.name = name
+        self.function = weakref.ref(function)
+        self.linker = linker
+
+    def __call__(self, *args: Any) -> Any:
+        if self.name == "stats":
+            return self.linker.stats
+        if self.name == "explain":
+            return self.linker.explain()
+        function = self.function() or self.linker.prototype()
+        return _dis(function, *args) if self.name == "dis" else program_of(function, *args)
+
+    def __reduce__(self) -> Any:
+        return type(None), ()  # a function pickled by value is plain where it arrives
 
 
 def _dis(function: Any, *args: Any) -> str:
@@ -133,11 +141,10 @@ def program_of(function: Any, *args: Any) -> Any:
 
 def nojit(function: F) -> F:
     """Keep a function as plain Python wherever BCVM would lower it."""
-    known = linker_of(function)
+    known = _own_linker(function)
     if known is not None and isinstance(function, types.FunctionType):
         function.__code__ = known.original
-        for name in (_ATTRIBUTE, *_VIEWS):
-            function.__dict__.pop(name, None)
+        _strip(function)
     function.__bcvm_nojit__ = True  # type: ignore[attr-defined]
     return function
 
@@ -161,6 +168,17 @@ def adopt(function: Any) -> Any:
     except Exception:  # an adopted function is the user's; any fault of ours leaves it alone
         return function
     return function
+
+
+def _own_linker(function: Any) -> Linker | None:
+    """The linker of this very function; `functools.wraps` hangs that of a jitted function on its wrapper, too."""
+    known = linker_of(function)
+    return known if known is not None and getattr(function, "__code__", None) in (known.code, known.original) else None
+
+
+def _strip(function: types.FunctionType) -> None:
+    for name in (_ATTRIBUTE, *_VIEWS):
+        function.__dict__.pop(name, None)
 
 
 def linker_of(function: Any) -> Linker | None:

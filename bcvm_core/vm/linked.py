@@ -121,6 +121,9 @@ class Linker(SiteOwner):
         garbage collector does not look into code objects."""
         return self._code()
 
+    def __reduce__(self) -> Any:
+        return type(None), ()  # a function pickled by value is plain where it arrives
+
     def prototype(self) -> types.FunctionType:
         """The function as it was before linking, but for its defaults."""
         return types.FunctionType(self.original, self.globals, self.name.rpartition(".")[2], None, tuple(self.closure.values()))

@@ -191,7 +191,9 @@ def plain_function(function: Any) -> types.FunctionType:
     if not isinstance(found, types.FunctionType):
         raise LoweringError(f"{type(function).__name__} objects have no Python code to lower", fix="pass a plain function")
     linker = getattr(found, "__bcvm__", None)
-    return make_twin(found, linker.original) if isinstance(linker, Linker) else found
+    if isinstance(linker, Linker) and found.__code__ in (linker.code, linker.original):  # `functools.wraps` copies it, too
+        return make_twin(found, linker.original)
+    return found
 
 
 def parameter_names(function: types.FunctionType) -> tuple[str, ...]:

@@ -23,6 +23,15 @@ from .site import NoTensorError, SiteOwner, event_texts, hold_store, idle, may_r
 Plan = Callable[..., Any]
 
 
+def leave_to_python() -> Callable[..., None]:
+    """A region that never runs."""
+    return _none
+
+
+def _none(*_args: Any) -> None:
+    return None
+
+
 class Region:
     """The constant that stands for a run or tree in linked code. None means: Python does it."""
 
@@ -38,6 +47,9 @@ class Region:
         self.misses = 0
         self.dead = False
         self.last_reason = ""
+
+    def __reduce__(self) -> Any:
+        return leave_to_python, ()  # code pickled by value runs as plain Python elsewhere
 
     def __repr__(self) -> str:
         return f"<bcvm region {self.owner.name}:{self.key[1]}>"

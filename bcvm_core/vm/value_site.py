@@ -42,6 +42,36 @@ def _is_tensor(value: Any) -> bool:
     return registry.personality_of(type(value)) is not None
 
 
+def _plain(kind: str, op: str | None) -> Callable[..., Any] | None:
+    """The C function by which Python does an op; None for calls, which bring theirs."""
+    if kind == "call":
+        return None
+    assert op is not None
+    return operator.setitem if kind == "store" else _OPERATORS[op] if kind == "operator" else _INPLACE[op]
+
+
+def _fallback(plain: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
+    if plain is not None:
+        return partial(plain, *args)
+    return partial(args[0], *args[1:], **kwargs) if callable(args[0]) else partial(operator.call, *args, **kwargs)
+
+
+class PlainSite:
+    """What is left of a value site whose code was pickled."""
+
+    def __init__(self, kind: str, op: str | None) -> None:
+        self.kind = kind
+        self.op = op
+
+    def __reduce__(self) -> Any:
+        return PlainSite, (self.kind, self.op)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        if self.kind == "store":
+            args = (*args[1:], args[0])
+        return _fallback(_plain(self.kind, self.op), args, kwargs)
+
+
 class ValueSite:
     """`kind`: "operator", "inplace", "store" or "call". `op` is the row's name, or None for a callee not known yet."""
 
@@ -57,24 +87,18 @@ class ValueSite:
         self.misses = 0
         self.dead = False
         self.last_reason = ""
-        self.plain: Callable[..., Any] | None = None
-        if kind != "call":
-            assert op is not None
-            self.plain = operator.setitem if kind == "store" else _OPERATORS[op] if kind == "operator" else _INPLACE[op]
+        self.plain = _plain(kind, op)
+
+    def __reduce__(self) -> Any:
+        return PlainSite, (self.kind, self.op)  # code pickled by value runs as plain Python elsewhere
 
     def __repr__(self) -> str:
         return f"<bcvm op {self.owner.name}:{self.key[1]}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
-        fallback: Callable[[], Any]
         if self.kind == "store":
             args = (*args[1:], args[0])  # Python evaluates the value first
-        if self.plain is not None:
-            fallback = partial(self.plain, *args)
-        elif callable(args[0]):
-            fallback = partial(args[0], *args[1:], **kwargs)
-        else:
-            fallback = partial(operator.call, *args, **kwargs)
+        fallback = _fallback(self.plain, args, kwargs)
         if self.dead or idle():
             return fallback
         bound = self._bind(args, kwargs)

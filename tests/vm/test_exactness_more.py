@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import functools
+import pickle
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bcvm_core.jit import jit
+from bcvm_core.jit import adopt, jit, nojit
+from bcvm_core.vm import twin
 
 from .constructs import canonical
 from .test_exactness import LOG, observe, other, power_of_host, same, unknown_operand
@@ -102,3 +106,50 @@ CALLS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("call", CALLS, ids=range(len(CALLS)))
 def test_arguments_are_bound_as_numpy_binds_them(call: Callable[[Any], Any]) -> None:
     same(call, lambda: (np.arange(3.0),))
+
+
+def pickled_by_value(function: types.FunctionType) -> types.FunctionType:
+    """As cloudpickle does it for functions of notebooks: constants, attributes and cells one by one."""
+
+    def again(code: types.CodeType) -> types.CodeType:
+        consts = [again(c) if isinstance(c, types.CodeType) else pickle.loads(pickle.dumps(c)) for c in code.co_consts]
+        return code.replace(co_consts=tuple(consts))
+
+    result = types.FunctionType(
+        again(function.__code__), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    result.__dict__.update(pickle.loads(pickle.dumps(function.__dict__)))
+    return result
+
+
+def every_kind_of_site(x, k=2):
+    a = x * k
+    b = a + 1
+    x[1:] = other(x)[1:]
+    c = other(x)
+    c += other(b)
+    return [v * 2 for v in (other(b) * 2)], (lambda q: q * b)(np.maximum(b, other(1))), c
+
+
+def test_functions_pickled_by_value_run_plainly() -> None:
+    for linked in (jit(every_kind_of_site), adopt(twin.make_twin(every_kind_of_site, every_kind_of_site.__code__))):
+        copied = pickled_by_value(linked)
+        make = lambda: (np.arange(3.0),)  # noqa: E731
+        assert observe(copied, make) == observe(every_kind_of_site, make)
+        assert jit(copied)(np.arange(3.0))[0] == every_kind_of_site(np.arange(3.0))[0]
+
+
+def test_a_wrapper_of_a_jitted_function_is_its_own() -> None:
+    inner = jit(unknown_operand)
+
+    @functools.wraps(inner)
+    def wrapper(o: Any, x: Any) -> Any:
+        return inner(o, x) * 3 - 1
+
+    expected = wrapper(1, np.ones(3))
+    for outer in (jit(wrapper), jit(strict=True)(wrapper), nojit(jit(wrapper))):
+        assert canonical(outer(1, np.ones(3))) == canonical(expected)
+    outer = jit(wrapper)
+    outer(1, np.ones(3))
+    assert outer.stats() is not inner.stats()
+    assert {"multiply", "subtract"} <= set(outer.stats().ops)
