@@ -84,9 +84,12 @@ class ExpressionFormer(Former):
         key = site_key("value", node)
         if key in self.context.factory.dead:
             return None
-        placeholder = callee(self.context.factory.value(key, kind, op), node)
+        unpacks = any(isinstance(o, ast.Starred) for o in operands) or any(k.arg is None for k in keywords)
+        placeholder = callee(self.context.factory.value(key, "star" if unpacks else kind, op), node)
         args = [self._starred(o) for o in operands]
         words = [at(ast.keyword(k.arg, self.expression(k.value)), k) for k in keywords]
+        if unpacks:
+            placeholder = at(ast.Call(placeholder, [args.pop(0)], []), node)
         return at(ast.Call(at(ast.Call(placeholder, args, words), node), [], []), node)
 
     def _starred(self, node: ast.expr) -> ast.expr:

@@ -8,6 +8,7 @@ is evaluated twice.
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,13 +39,16 @@ _INPLACE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+_METHODS = frozenset({types.BuiltinMethodType, types.MethodType, types.MethodWrapperType})
+
+
 def _is_tensor(value: Any) -> bool:
     return registry.personality_of(type(value)) is not None
 
 
 def _plain(kind: str, op: str | None) -> Callable[..., Any] | None:
     """The C function by which Python does an op; None for calls, which bring theirs."""
-    if kind == "call":
+    if kind in ("call", "star"):
         return None
     assert op is not None
     return operator.setitem if kind == "store" else _OPERATORS[op] if kind == "operator" else _INPLACE[op]
@@ -66,14 +70,42 @@ class PlainSite:
     def __reduce__(self) -> Any:
         return PlainSite, (self.kind, self.op)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self.kind == "store":
             args = (*args[1:], args[0])
+        elif self.kind == "star":
+            return partial(partial, args[0])
         return _fallback(_plain(self.kind, self.op), args, kwargs)
 
 
+class _Unpacking:
+    """A callee on its way to a call that unpacks its arguments: Python names it where they cannot be unpacked."""
+
+    __slots__ = ("site", "callee")
+
+    def __init__(self, site: ValueSite, callee: Any) -> None:
+        self.site = site
+        self.callee = callee
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.callee, name)
+
+    def __str__(self) -> str:
+        return str(self.callee)
+
+    @property
+    def __module__(self) -> Any:  # type: ignore[override]
+        return self.callee.__module__
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.site(self, *args, **kwargs)
+
+
 class ValueSite:
-    """`kind`: "operator", "inplace", "store" or "call". `op` is the row's name, or None for a callee not known yet."""
+    """`kind`: "operator", "inplace", "store", "call", or "star": a call that unpacks arguments, `V(f)(*args)()`.
+
+    `op` is the row's name, or None for a callee not known yet.
+    """
 
     __slots__ = ("key", "kind", "op", "owner", "sites", "hits", "misses", "dead", "last_reason", "plain", "__weakref__")
 
@@ -95,13 +127,20 @@ class ValueSite:
     def __repr__(self) -> str:
         return f"<bcvm op {self.owner.name}:{self.key[1]}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self.kind == "store":
             args = (*args[1:], args[0])  # Python evaluates the value first
+        elif self.kind == "star":
+            if type(args[0]) is not _Unpacking:
+                return _Unpacking(self, args[0])
+            args = (args[0].callee, *args[1:])
         fallback = _fallback(self.plain, args, kwargs)
         if self.dead or idle():
             return fallback
-        bound = self._bind(args, kwargs)
+        try:
+            bound = self._bind(args, kwargs)
+        except RecursionError:
+            return fallback
         if bound is None:
             return fallback
         try:
@@ -111,8 +150,10 @@ class ValueSite:
         except Decline as error:
             self._hand_back(str(error), bound.op.name)
             return fallback
-        except StrictError:
-            raise
+        except (StrictError, RecursionError) as error:
+            if isinstance(error, StrictError):
+                raise
+            return fallback
         except Exception as error:  # the op's own error: raised again in the user's frame
             self.last_reason = f"{type(error).__name__}: {error}"
             self.owner.stats.count_replay((bound.op.name,), type(error).__name__)
@@ -124,7 +165,7 @@ class ValueSite:
     # -- binding ----------------------------------------------------------------------------------
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> registry.BoundCall | None:
-        if self.kind == "call":
+        if self.plain is None:
             return self._bind_call(args, kwargs)
         if not any(_is_tensor(a) for a in (args[:1] if self.kind == "store" else args)):
             self._miss()
@@ -140,7 +181,7 @@ class ValueSite:
             self._hand_back("a NumPy function of a foreign tensor", found[0].name)
             return None
         if found is None:
-            receiver = getattr(callee, "__self__", registry.REQUIRED)
+            receiver = callee.__self__ if type(callee) in _METHODS else registry.REQUIRED  # asking others might run user code
             if receiver is not registry.REQUIRED and _is_tensor(receiver):
                 found = registry.method_spelling_for(type(receiver), getattr(callee, "__name__", ""))
         if found is None:
@@ -172,7 +213,7 @@ class ValueSite:
     def _site(self, op: registry.OpInfo) -> CallSite:
         site = self.sites.get(op.name)
         if site is None:
-            site = self.sites[op.name] = CallSite(op, syntax=self.kind != "call")
+            site = self.sites[op.name] = CallSite(op, syntax=self.plain is not None)
         return site
 
     def _run(self, bound: registry.BoundCall) -> Any:

@@ -1,6 +1,6 @@
 """More of what a hostile reader found: recursion, views of functions, warnings around linking, bits around events, stores."""
 
-# ruff: noqa: F841, RET504
+# ruff: noqa: F841, RET504, PIE804, PLE1132
 
 from __future__ import annotations
 
@@ -153,3 +153,33 @@ def test_a_wrapper_of_a_jitted_function_is_its_own() -> None:
     outer(1, np.ones(3))
     assert outer.stats() is not inner.stats()
     assert {"multiply", "subtract"} <= set(outer.stats().ops)
+
+
+def takes_anything(*args, **kwargs):
+    return args, kwargs
+
+
+class Callee:
+    def __getattr__(self, name: str) -> Any:
+        LOG.append(name)
+        raise ValueError(name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return args
+
+
+UNPACKING: list[Callable[[Any, Any], Any]] = [
+    lambda f, x: f(x, *5), lambda f, x: f(x, **5), lambda f, x: f(axis=0, **{"axis": 0}), lambda f, x: f(x, **{"axis": 0}, **{"axis": 1}),
+    lambda f, x: x.max(axis=0, **{"axis": 0}), lambda f, x: np.add(*x, **{}), lambda f, x: np.add(*3), lambda f, x: f(x, self=1, args=2),
+    lambda f, x: f(*[x, 1], **{"self": 3}), lambda f, x: other(*[x, x]), lambda f, x: f(x)(x),
+    lambda f, x: np.maximum(*[x, 1], **{"out": x}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", UNPACKING, ids=range(len(UNPACKING)))
+def test_calls_that_unpack_arguments(call: Callable[[Any, Any], Any]) -> None:
+    same(call, lambda: (takes_anything, np.arange(2.0)), lambda: (np.sum, np.arange(2.0)), lambda: (print, np.arange(2.0)))
+
+
+def test_callees_are_asked_nothing() -> None:
+    same(UNPACKING[7], lambda: (Callee(), np.arange(2.0)))
