@@ -55,16 +55,19 @@ class Region:
         return f"<bcvm region {self.owner.name}:{self.key[1]}>"
 
     def __call__(self, *args: Any) -> Any:
-        if self.dead or idle():
-            return None
-        if config.current.force_tier == "interpreter":
-            return interpret_region(self, args[: len(self.code.inputs)])
-        plan = self.plans.get(tuple(map(type, args)))
-        if plan is None:
-            plan = self._bind(args)
-            if plan is None:
+        try:
+            if self.dead or idle():
                 return None
-        return plan(args)
+            if config.current.force_tier == "interpreter":
+                return interpret_region(self, args[: len(self.code.inputs)])
+            plan = self.plans.get(tuple(map(type, args)))
+            if plan is None:
+                plan = self._bind(args)
+                if plan is None:
+                    return None
+            return plan(args)
+        except RecursionError:
+            return None  # Python's own attempt needs fewer frames, and shows none of ours
 
     # -- binding ----------------------------------------------------------------------------------
 

@@ -135,11 +135,9 @@ class ValueSite:
                 return _Unpacking(self, args[0])
             args = (args[0].callee, *args[1:])
         fallback = _fallback(self.plain, args, kwargs)
-        if self.dead or idle():
-            return fallback
         try:
-            bound = self._bind(args, kwargs)
-        except RecursionError:
+            bound = None if self.dead or idle() else self._bind(args, kwargs)
+        except RecursionError:  # Python's own attempt needs fewer frames, and shows none of ours
             return fallback
         if bound is None:
             return fallback

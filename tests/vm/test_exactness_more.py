@@ -21,15 +21,25 @@ from .constructs import canonical
 from .test_exactness import LOG, observe, other, power_of_host, same, unknown_operand
 
 
+def nested(depth: int, call: Callable[[], Any]) -> Any:
+    return nested(depth - 1, call) if depth else call()
+
+
 def recursive(x, n):
     y = x * 2
     return recursive(y - x, n + 1) + 1
 
 
+def recursive_through(function, x, n):
+    y = x * 2
+    return other(function)(function, y - x, n + 1) + x[other(0)]
+
+
 def test_too_deep_recursion_shows_the_users_frames_only() -> None:
-    for _ in range(2):
+    linked = jit(recursive_through)
+    for depth in range(60):  # the limit is met at every place
         with pytest.raises(RecursionError) as caught:
-            jit(recursive)(np.ones(3), 0)
+            jit(recursive)(np.ones(3), 0) if not depth else nested(depth, lambda: linked(linked, np.ones(3), 0))
         assert not [entry for entry in caught.traceback if "bcvm_core" in str(entry.path)]
 
 
