@@ -33,7 +33,7 @@ class Recorder:
         self.sent.clear()
         return found
 
-    def wait(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> bool:
+    def wait(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
         deadline = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -76,12 +76,17 @@ def test_a_view_brings_it_to_life_and_the_last_one_to_rest(live: Recorder, noteb
 def test_what_is_sent_is_merged_and_throttled(live: Recorder, notebook: Notebook) -> None:
     live.command("shown")
     notebook.run(CELL, finish=False)
-    until = time.monotonic() + 1.2
+    assert live.wait(lambda: bool(live.board.listing["units"]))  # the first look takes its time in a process this large
+    live.kinds()
+    started = time.monotonic()
     step, names = notebook.names["step"], notebook.names
-    while time.monotonic() < until:
+
+    def sent_figures() -> int:
+        return sum("figures" in kinds for _, kinds in live.sent)
+
+    while time.monotonic() < started + 1.2 or (sent_figures() < 4 and time.monotonic() < started + 20):
         step(names["x"], names["w"])
-    sent = [at for at, kinds in live.sent if "figures" in kinds]
-    assert 4 <= len(sent) <= 1.2 * protocol.MAX_RATE_HZ + 2
+    assert 4 <= sent_figures() <= (time.monotonic() - started) * protocol.MAX_RATE_HZ + 2
     gaps = [b - a for (a, _), (b, _) in zip(live.sent, live.sent[1:], strict=False)]
     assert min(gaps) > 0.8 / protocol.MAX_RATE_HZ
     figures = live.board.figures["units"]["function step"]["instructions"]
@@ -92,8 +97,8 @@ def test_what_is_sent_is_merged_and_throttled(live: Recorder, notebook: Notebook
 def test_nothing_is_sent_when_nothing_changes(live: Recorder, notebook: Notebook) -> None:
     live.command("shown")
     notebook.run(CELL, finish=False)
-    assert live.wait(lambda: bool(live.board.listing["units"]))
-    time.sleep(0.3)
+    assert live.wait(lambda: bool(live.board.listing["units"]) and live.board.status["running"] and live.board.figures["kernels_us"] > 0)
+    time.sleep(0.6)
     live.kinds()
     time.sleep(0.5)
     assert live.sent == []  # the cell runs on, doing nothing that counts
@@ -143,6 +148,7 @@ def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook)
 def test_times_survive_a_cell_without_tensor_work(live: Recorder, notebook: Notebook) -> None:
     live.command("shown")
     notebook.run(CELL)
+    assert live.wait(lambda: live.board.figures["kernels_us"] > 0)
     notebook.run("q = 'nothing'")
     time.sleep(0.3)
     assert live.board.figures["kernels_us"] > 0
