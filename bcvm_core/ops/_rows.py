@@ -106,3 +106,21 @@ def reduction(
         flops=per_input(cost),
         **fields,
     )
+
+
+def shape_row(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
+    """A row of the shape family: moves elements, computes nothing."""
+    fields: dict[str, Any] = {"shape_rule": "other", "dtype_rule": "same", "flops": moves_only, **rest}
+    return OpInfo(name=name, family="shape", params=params, definition=definition, doc=doc, spellings=spellings, **fields)
+
+
+def view_row(
+    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
+) -> OpInfo:
+    """A row of the shape family whose result is a view where strides allow it."""
+    return shape_row(name, definition, doc, params, spellings, **{"shape_rule": "view", "fuse": "view", **rest})
+
+
+ARRAYS = Param("arrays", "tensors")

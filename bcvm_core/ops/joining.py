@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ._rows import AXIS, NUMPY_2, X, method, moves_only, numpy, numpy_call, optional, own_method, per_input
-from .registry import OpInfo, Param, Spelling
+from ._rows import ARRAYS, AXIS, NUMPY_2, X, method, numpy, numpy_call, optional, own_method, per_input, shape_row, view_row
+from .registry import OpInfo, Param
 
 
 def _meshgrid(arrays: Any, *, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
@@ -19,29 +18,15 @@ def _pad(x: Any, pad_width: Any, *, mode: Any = "constant", **attrs: Any) -> Any
     return np.pad(x, pad_width, mode, **attrs)
 
 
-def _row(
-    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
-) -> OpInfo:
-    fields: dict[str, Any] = {"shape_rule": "other", "dtype_rule": "same", "flops": moves_only, **rest}
-    return OpInfo(name=name, family="shape", params=params, definition=definition, doc=doc, spellings=spellings, **fields)
-
-
-def _view(
-    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
-) -> OpInfo:
-    return _row(name, definition, doc, params, spellings, **{"shape_rule": "view", "fuse": "view", **rest})
-
-
-_ARRAYS = Param("arrays", "tensors")
 _SEQUENCE_DTYPE = ", *, dtype=None, casting='same_kind'"
 _SORT_TAIL = ", *, stable=None" if NUMPY_2 else ""
 
 _JOINING = (
-    _row(
+    shape_row(
         "concatenate",
         numpy_call(np.concatenate),
         "Tensors joined along an axis.",
-        (_ARRAYS, *optional(axis=0, dtype=None, casting="same_kind")),
+        (ARRAYS, *optional(axis=0, dtype=None, casting="same_kind")),
         tuple(
             numpy(name, "arrays, /, axis=0, out=None" + _SEQUENCE_DTYPE)
             for name in ("concatenate", *(("concat",) if hasattr(np, "concat") else ()))
@@ -50,22 +35,22 @@ _JOINING = (
         gradient="split(g)",
         fp_name="cast",
     ),
-    _row(
+    shape_row(
         "stack",
         numpy_call(np.stack),
         "Tensors joined along a new axis.",
-        (_ARRAYS, *optional(axis=0, dtype=None, casting="same_kind")),
+        (ARRAYS, *optional(axis=0, dtype=None, casting="same_kind")),
         (numpy("stack", "arrays, axis=0, out=None" + _SEQUENCE_DTYPE),),
         dtype_rule="promote",
         gradient="g along the new axis",
         fp_name="cast",
     ),
     *(
-        _row(
+        shape_row(
             name,
             numpy_call(getattr(np, name)),
             doc,
-            (_ARRAYS, *(optional(dtype=None, casting="same_kind") if tail else ())),
+            (ARRAYS, *(optional(dtype=None, casting="same_kind") if tail else ())),
             (numpy(name, "tup" + tail, tup="arrays"),),
             dtype_rule="promote",
             gradient="split(g)",
@@ -79,7 +64,7 @@ _JOINING = (
         )
     ),
     *(
-        _view(
+        view_row(
             name,
             numpy_call(getattr(np, name), "indices_or_sections"),
             doc,
@@ -93,7 +78,7 @@ _JOINING = (
 )
 
 _REARRANGING = (
-    _row(
+    shape_row(
         "tile",
         numpy_call(np.tile, "reps"),
         "The tensor repeated as a whole.",
@@ -101,7 +86,7 @@ _REARRANGING = (
         (numpy("tile", "A, reps", A="x"),),
         gradient="sum over repeats of g",
     ),
-    _row(
+    shape_row(
         "repeat",
         numpy_call(np.repeat, "repeats"),
         "Each element repeated.",
@@ -109,7 +94,7 @@ _REARRANGING = (
         (numpy("repeat", "a, repeats, axis=None", a="x"), *method("repeat", "repeats, axis=None")),
         gradient="sum over repeats of g",
     ),
-    _row(
+    shape_row(
         "roll",
         numpy_call(np.roll, "shift"),
         "Elements shifted around an axis.",
@@ -118,7 +103,7 @@ _REARRANGING = (
         shape_rule="same",
         gradient="roll(g, -shift)",
     ),
-    _view(
+    view_row(
         "rot90",
         numpy_call(np.rot90),
         "A quarter turn, as a view.",
@@ -126,7 +111,7 @@ _REARRANGING = (
         (numpy("rot90", "m, k=1, axes=(0, 1)", m="x"),),
         gradient="rot90(g, -k)",
     ),
-    _row(
+    shape_row(
         "pad",
         _pad,
         "Borders added: constant (`constant_values`), edge, reflect, symmetric, wrap, ...",
@@ -135,7 +120,7 @@ _REARRANGING = (
         gradient="the inner part of g",
         fp_name="cast",
     ),
-    _row(
+    shape_row(
         "triu",
         numpy_call(np.triu),
         "The part on and above a diagonal.",
@@ -143,7 +128,7 @@ _REARRANGING = (
         (numpy("triu", "m, k=0", m="x"),),
         gradient="triu(g)",
     ),
-    _row(
+    shape_row(
         "tril",
         numpy_call(np.tril),
         "The part on and below a diagonal.",
@@ -151,7 +136,7 @@ _REARRANGING = (
         (numpy("tril", "m, k=0", m="x"),),
         gradient="tril(g)",
     ),
-    _row(
+    shape_row(
         "diag",
         numpy_call(np.diag),
         "A diagonal, or a matrix with it.",
@@ -159,15 +144,15 @@ _REARRANGING = (
         (numpy("diag", "v, k=0", v="x"),),
         gradient="diag(g)",
     ),
-    _row(
+    shape_row(
         "meshgrid",
         _meshgrid,
         "Coordinate tensors from vectors.",
-        (_ARRAYS, Param("copy", default=True), Param("sparse", default=False), Param("indexing", default="xy")),
+        (ARRAYS, Param("copy", default=True), Param("sparse", default=False), Param("indexing", default="xy")),
         (numpy("meshgrid", "*xi, copy=True, sparse=False, indexing='xy'", xi="arrays"),),
         result="any",
     ),
-    _row(
+    shape_row(
         "copy",
         numpy_call(np.copy),
         "A copy; numpy.copy.",
@@ -176,7 +161,7 @@ _REARRANGING = (
         shape_rule="same",
         gradient="g",
     ),
-    _row(
+    shape_row(
         "copy_method",
         own_method("copy"),
         "A copy; the method.",
@@ -185,7 +170,7 @@ _REARRANGING = (
         shape_rule="same",
         gradient="g",
     ),
-    _row(
+    shape_row(
         "diff",
         numpy_call(np.diff),
         "Differences of neighbours.",
@@ -197,7 +182,7 @@ _REARRANGING = (
 )
 
 _ORDERING = (
-    _row(
+    shape_row(
         "sort",
         numpy_call(np.sort),
         "A sorted copy along an axis.",
@@ -207,7 +192,7 @@ _ORDERING = (
         flops=per_input(20.0),
         gradient="put_along_axis(g, argsort(x))",
     ),
-    _row(
+    shape_row(
         "argsort",
         numpy_call(np.argsort),
         "Indices that sort along an axis.",
@@ -220,7 +205,7 @@ _ORDERING = (
         dtype_rule="index",
         flops=per_input(20.0),
     ),
-    _row(
+    shape_row(
         "unique",
         numpy_call(np.unique),
         "Sorted distinct elements, with indices and counts on request.",
@@ -236,7 +221,7 @@ _ORDERING = (
         result="any",
         flops=per_input(20.0),
     ),
-    _row(
+    shape_row(
         "searchsorted",
         numpy_call(np.searchsorted),
         "Where values would be inserted into a sorted vector.",

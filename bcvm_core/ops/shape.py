@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import AXIS, DTYPE, NUMPY_2, X, method, moves_only, numpy, numpy_call, optional, own, own_method
+from ._rows import ARRAYS, AXIS, DTYPE, NUMPY_2, X, method, numpy, numpy_call, optional, own, own_method, shape_row, view_row
 from .indexed import ROWS as _INDEXED
 from .inspection import ROWS as _INSPECTION
 from .joining import ROWS as _JOINING
@@ -62,25 +62,11 @@ def _atleast(name: str) -> Callable[..., Any]:
     return definition
 
 
-def _row(
-    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
-) -> OpInfo:
-    fields: dict[str, Any] = {"shape_rule": "other", "dtype_rule": "same", "flops": moves_only, **rest}
-    return OpInfo(name=name, family="shape", params=params, definition=definition, doc=doc, spellings=spellings, **fields)
-
-
-def _view(
-    name: str, definition: Callable[..., Any], doc: str, params: tuple[Param, ...], spellings: tuple[Spelling, ...], **rest: Any
-) -> OpInfo:
-    return _row(name, definition, doc, params, spellings, **{"shape_rule": "view", "fuse": "view", **rest})
-
-
-_ARRAYS = Param("arrays", "tensors")
 _RESHAPE = "a, /, shape, order='C', *, copy=None" if NUMPY_2 else "a, newshape, order='C'"
 _RESHAPE_NAMES = {"a": "x"} if NUMPY_2 else {"a": "x", "newshape": "shape"}
 
 _INDEXING = (
-    _view(
+    view_row(
         "getitem",
         operator.getitem,
         "x[key] with the semantics of x's own type: basic indexing gives views, arrays and masks give copies.",
@@ -91,7 +77,7 @@ _INDEXING = (
         pure_python=True,
         gradient="scatter(zeros_like(x), key, g)",
     ),
-    _row(
+    shape_row(
         "setitem",
         _setitem,
         "x[key] = value in place.",
@@ -105,7 +91,7 @@ _INDEXING = (
         gradient="g with zeros at key; g[key]",
         fp_name="cast",
     ),
-    _row(
+    shape_row(
         "fill",
         _fill,
         "Set every element in place.",
@@ -115,7 +101,7 @@ _INDEXING = (
         result="python",
         fp_name="cast",
     ),
-    _row(
+    shape_row(
         "take",
         numpy_call(np.take),
         "Entries along an axis, or of the flattened tensor, by index.",
@@ -126,7 +112,7 @@ _INDEXING = (
         ),
         gradient="scatter_add(zeros_like(x), indices, g)",
     ),
-    _row(
+    shape_row(
         "take_along_axis",
         numpy_call(np.take_along_axis, "axis"),
         "Entries along an axis by an index of the same rank.",
@@ -134,7 +120,7 @@ _INDEXING = (
         (numpy("take_along_axis", "arr, indices, axis" + ("=-1" if NUMPY_2 else ""), arr="x"),),
         gradient="scatter_add(zeros_like(x), indices, g)",
     ),
-    _row(
+    shape_row(
         "gather",
         _gather,
         "Entries of `x` along `axis`; the index may have any shape and replaces that axis.",
@@ -142,7 +128,7 @@ _INDEXING = (
         (own("gather", "x, index, axis=0"),),
         gradient="scatter_add(zeros_like(x), index, g)",
     ),
-    _row(
+    shape_row(
         "nonzero",
         np.nonzero,
         "Indices of non-zero elements, one tensor per axis.",
@@ -150,16 +136,16 @@ _INDEXING = (
         (numpy("nonzero", "a", a="x"), *method("nonzero")),
         dtype_rule="index",
     ),
-    _row(
+    shape_row(
         "argwhere", np.argwhere, "Indices of non-zero elements, one row each.", (X,), (numpy("argwhere", "a", a="x"),), dtype_rule="index"
     ),
-    _row(
+    shape_row(
         "flatnonzero", np.flatnonzero, "Flat indices of non-zero elements.", (X,), (numpy("flatnonzero", "a", a="x"),), dtype_rule="index"
     ),
 )
 
 _VIEWS = (
-    _view(
+    view_row(
         "reshape",
         _reshape,
         "The same elements in another shape; a view where strides allow it.",
@@ -167,7 +153,7 @@ _VIEWS = (
         (Spelling("numpy.reshape", _RESHAPE, _RESHAPE_NAMES), *method("reshape", "*shape, order='C'", shape="dims")),
         gradient="reshape(g, x.shape)",
     ),
-    _view(
+    view_row(
         "transpose",
         _transpose,
         "Axes permuted, reversed by default.",
@@ -175,7 +161,7 @@ _VIEWS = (
         (numpy("transpose", "a, axes=None", a="x"), *method("transpose", "*axes", axes="dims")),
         gradient="transpose(g, argsort(axes))",
     ),
-    _view(
+    view_row(
         "permute",
         _permute,
         "Axes in a given order.",
@@ -183,7 +169,7 @@ _VIEWS = (
         (own("permute", "x, dims"),),
         gradient="transpose(g, argsort(dims))",
     ),
-    _view(
+    view_row(
         "swapaxes",
         _swapaxes,
         "Two axes exchanged.",
@@ -191,7 +177,7 @@ _VIEWS = (
         (numpy("swapaxes", "a, axis1, axis2", a="x"), *method("swapaxes", "axis1, axis2, /")),
         gradient="swapaxes(g, axis1, axis2)",
     ),
-    _view(
+    view_row(
         "moveaxis",
         numpy_call(np.moveaxis, "source", "destination"),
         "Axes moved to other places.",
@@ -199,7 +185,7 @@ _VIEWS = (
         (numpy("moveaxis", "a, source, destination", a="x"),),
         gradient="moveaxis(g, destination, source)",
     ),
-    _view(
+    view_row(
         "squeeze",
         numpy_call(np.squeeze),
         "Axes of length 1 removed.",
@@ -207,7 +193,7 @@ _VIEWS = (
         (numpy("squeeze", "a, axis=None", a="x"), *method("squeeze", "axis=None")),
         gradient="reshape(g, x.shape)",
     ),
-    _view(
+    view_row(
         "expand_dims",
         numpy_call(np.expand_dims, "axis"),
         "Axes of length 1 inserted.",
@@ -215,7 +201,7 @@ _VIEWS = (
         (numpy("expand_dims", "a, axis", a="x"),),
         gradient="reshape(g, x.shape)",
     ),
-    _view(
+    view_row(
         "ravel",
         numpy_call(np.ravel),
         "One axis; a view where strides allow it.",
@@ -223,7 +209,7 @@ _VIEWS = (
         (numpy("ravel", "a, order='C'", a="x"), *method("ravel", "order='C'")),
         gradient="reshape(g, x.shape)",
     ),
-    _row(
+    shape_row(
         "flatten",
         own_method("flatten"),
         "One axis, always a copy.",
@@ -231,7 +217,7 @@ _VIEWS = (
         method("flatten", "order='C'"),
         gradient="reshape(g, x.shape)",
     ),
-    _view(
+    view_row(
         "broadcast_to",
         numpy_call(np.broadcast_to, "shape"),
         "A read-only view in a larger shape.",
@@ -239,15 +225,15 @@ _VIEWS = (
         (numpy("broadcast_to", "array, shape, subok=False", array="x"),),
         gradient="sum over the broadcast axes of g",
     ),
-    _view(
+    view_row(
         "broadcast_arrays",
         _broadcast_arrays,
         "Views of all arguments in their common shape.",
-        (_ARRAYS,),
+        (ARRAYS,),
         (numpy("broadcast_arrays", "*args, subok=False", args="arrays"),),
         result="any",
     ),
-    _view(
+    view_row(
         "flip",
         numpy_call(np.flip),
         "Order reversed along axes; a view.",
@@ -255,16 +241,16 @@ _VIEWS = (
         (numpy("flip", "m, axis=None", m="x"),),
         gradient="flip(g)",
     ),
-    _view("flipud", np.flipud, "Order reversed along axis 0; a view.", (X,), (numpy("flipud", "m", m="x"),), gradient="flipud(g)"),
-    _view("fliplr", np.fliplr, "Order reversed along axis 1; a view.", (X,), (numpy("fliplr", "m", m="x"),), gradient="fliplr(g)"),
-    _view(
+    view_row("flipud", np.flipud, "Order reversed along axis 0; a view.", (X,), (numpy("flipud", "m", m="x"),), gradient="flipud(g)"),
+    view_row("fliplr", np.fliplr, "Order reversed along axis 1; a view.", (X,), (numpy("fliplr", "m", m="x"),), gradient="fliplr(g)"),
+    view_row(
         "diagonal",
         numpy_call(np.diagonal),
         "A diagonal as a view.",
         (X, *optional(offset=0, axis1=0, axis2=1)),
         (numpy("diagonal", "a, offset=0, axis1=0, axis2=1", a="x"), *method("diagonal", "offset=0, axis1=0, axis2=1")),
     ),
-    _view(
+    view_row(
         "view",
         own_method("view"),
         "The same bytes under another element type.",
@@ -272,21 +258,21 @@ _VIEWS = (
         method("view", "dtype=None, type=None"),
         dtype_rule="attr",
     ),
-    _view(
-        "atleast_1d", _atleast("atleast_1d"), "At least one axis.", (_ARRAYS,), (numpy("atleast_1d", "*arys", arys="arrays"),), result="any"
+    view_row(
+        "atleast_1d", _atleast("atleast_1d"), "At least one axis.", (ARRAYS,), (numpy("atleast_1d", "*arys", arys="arrays"),), result="any"
     ),
-    _view(
-        "atleast_2d", _atleast("atleast_2d"), "At least two axes.", (_ARRAYS,), (numpy("atleast_2d", "*arys", arys="arrays"),), result="any"
+    view_row(
+        "atleast_2d", _atleast("atleast_2d"), "At least two axes.", (ARRAYS,), (numpy("atleast_2d", "*arys", arys="arrays"),), result="any"
     ),
-    _view(
+    view_row(
         "atleast_3d",
         _atleast("atleast_3d"),
         "At least three axes.",
-        (_ARRAYS,),
+        (ARRAYS,),
         (numpy("atleast_3d", "*arys", arys="arrays"),),
         result="any",
     ),
-    _view(
+    view_row(
         "ascontiguousarray",
         numpy_call(np.ascontiguousarray),
         "The tensor itself when C-contiguous, else a copy that is.",
