@@ -11,9 +11,15 @@ from . import store
 
 
 @functools.cache
+def start() -> None:
+    """Make LLVM ready for this machine."""
+    for name in ("initialize_native_target", "initialize_native_asmprinter"):
+        getattr(llvm, name)()
+
+
+@functools.cache
 def _machine() -> Any:
-    for start in ("initialize_native_target", "initialize_native_asmprinter"):
-        getattr(llvm, start)()
+    start()
     level = store.cpu_level()
     cpu = level or llvm.get_host_cpu_name()
     # full-width vectors: the loops are compute-bound

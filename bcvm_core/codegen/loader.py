@@ -26,7 +26,9 @@ class LoadError(Exception):
     """The object is not of the kind this loader takes, or executable memory is barred."""
 
 
-class _Section(NamedTuple):
+class Section(NamedTuple):
+    """A section header, as in the ELF specification."""
+
     name: int
     kind: int
     flags: int
@@ -39,19 +41,21 @@ class _Section(NamedTuple):
     entry: int
 
 
-def _sections(data: bytes) -> list[_Section]:
+def read_sections(data: bytes) -> list[Section]:
+    """The section headers of an object file. Raises LoadError."""
     if data[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<HH", data, 16) != (1, 62):
         raise LoadError("not a relocatable x86-64 object")
     table = struct.unpack_from("<Q", data, 40)[0]
     size, count = struct.unpack_from("<HH", data, 58)
-    return [_Section._make(struct.unpack_from("<IIQQQQIIQQ", data, table + i * size)) for i in range(count)]
+    return [Section._make(struct.unpack_from("<IIQQQQIIQQ", data, table + i * size)) for i in range(count)]
 
 
-def _text(data: bytes, at: int) -> str:
+def text_at(data: bytes, at: int) -> str:
+    """The zero-terminated text at an offset."""
     return data[at : data.index(b"\0", at)].decode()
 
 
-def _place(data: bytes, sections: list[_Section]) -> tuple[dict[int, int], bytearray]:
+def _place(data: bytes, sections: list[Section]) -> tuple[dict[int, int], bytearray]:
     """Offsets of the sections that are loaded, and the image without relocations."""
     places: dict[int, int] = {}
     image = bytearray()
@@ -66,7 +70,7 @@ def _place(data: bytes, sections: list[_Section]) -> tuple[dict[int, int], bytea
     return places, image
 
 
-def _relocate(data: bytes, sections: list[_Section], places: dict[int, int], image: bytearray, symbols: list[tuple[int, int]]) -> None:
+def _relocate(data: bytes, sections: list[Section], places: dict[int, int], image: bytearray, symbols: list[tuple[int, int]]) -> None:
     for section in sections:
         if section.kind != _RELA or section.info not in places:
             continue
@@ -82,13 +86,13 @@ def _relocate(data: bytes, sections: list[_Section], places: dict[int, int], ima
 def load(data: bytes) -> dict[str, int]:
     """Addresses of the functions of an object, by name. Raises LoadError."""
     try:
-        sections = _sections(data)
+        sections = read_sections(data)
         table = next(s for s in sections if s.kind == _SYMTAB)
         names = sections[table.link].offset
         raw = [struct.unpack_from("<IBBHQQ", data, table.offset + i) for i in range(0, table.size, 24)]
         places, image = _place(data, sections)
         _relocate(data, sections, places, image, [(entry[3], entry[4]) for entry in raw])
-        found = {_text(data, names + e[0]): places[e[3]] + e[4] for e in raw if e[1] & 15 == 2 and e[3] in places}
+        found = {text_at(data, names + e[0]): places[e[3]] + e[4] for e in raw if e[1] & 15 == 2 and e[3] in places}
     except (struct.error, StopIteration, IndexError, ValueError) as error:
         raise LoadError(f"malformed object: {error}") from error
     base = _executable(bytes(image))

@@ -103,9 +103,16 @@ def dense(x: Any) -> Any:
 
 
 def apply(name: str, loop: Loop, x: Any, out: Any = None) -> Any:
-    """Run `loop` over a tensor of any type and layout; events are reported under the name of the op."""
-    if not isinstance(x, np.ndarray):
-        x = np.asarray(x)
+    """Run `loop` over a tensor of any type and layout; events are reported under the name of the op.
+
+    A tensor with a method `apply_algorithm` is asked to do it itself (tracing).
+    """
+    if type(x) is not np.ndarray:
+        own = getattr(x, "apply_algorithm", None)
+        if own is not None:
+            return own(name)
+        if not isinstance(x, np.ndarray):
+            x = np.asarray(x)
     dtype = x.dtype
     if dtype in (_FLOAT32, _FLOAT64):
         y, word = _same(loop, x)

@@ -1,0 +1,242 @@
+"""Which slot holds which value: a list of stencils for a sequence of steps.
+
+Values that don't fit are spilled to the context; what lies in memory or in the constants is
+loaded again instead. The value whose next use is farthest goes first, so no graph is too large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .ir import POINTERS_AT
+from .lower import Computed, Constant, Loaded, Lowered
+from .primitives import table
+
+_NEVER: Final = 1 << 30
+_COPY: Final = -2
+Placed = tuple[str, int, int]  # stencil, offset in the context, offset in the constants
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One step of a kernel. `context_bytes`: how large the context must be."""
+
+    stencils: tuple[Placed, ...]
+    context_bytes: int
+
+
+class _Allocator:
+    """Walks over the values once; `slots[k]` is the value in slot k (-1: none)."""
+
+    def __init__(self, lowered: Lowered, repeated: tuple[bool, ...], slots: int, slot_bytes: int) -> None:
+        self.values, self.lowered, self.repeated = lowered.values, lowered, repeated
+        self.slots = [-1] * slots
+        self.place: dict[int, int] = {}  # value -> slot
+        self.spilled: dict[int, int] = {}  # value -> offset in the context
+        self.out: list[Placed] = []
+        operands = len(repeated) + len(lowered.stores)
+        self.spill_at = -(-(POINTERS_AT + 8 * operands) // 64) * 64
+        self.free_spills: list[int] = []
+        self.spill_end, self.slot_bytes = self.spill_at, slot_bytes
+        self.uses = self._uses()
+
+    def _uses(self) -> list[list[int]]:
+        """Per value the times when it is read, last first. Step k has time 2k, stores after it 2k + 1.
+
+        Nothing is stored before every input was loaded: outputs may lie where inputs do.
+        """
+        uses: list[list[int]] = [[] for _ in self.values]
+        for at, value in enumerate(self.values):
+            if type(value) is Computed:
+                for k in value.operands:
+                    uses[k].append(2 * at)
+        self.copied = {k for k, _ in self.lowered.stores if type(self.values[k]) is Loaded}
+        loads = [2 * k if k in self.copied else uses[k][0] for k, v in enumerate(self.values) if type(v) is Loaded]
+        self.last_load = max(loads, default=0)
+        self.store_at = [max(2 * k, self.last_load) + 1 for k, _ in self.lowered.stores]
+        for (value_number, _), at in zip(self.lowered.stores, self.store_at, strict=True):
+            uses[value_number].append(at)
+        for per_value in uses:
+            per_value.sort(reverse=True)
+        return uses
+
+    # -- slots ----------------------------------------------------------------------------------
+
+    def next_use(self, value: int) -> int:
+        uses = self.uses[value]
+        return uses[-1] if uses else _NEVER
+
+    def used(self, value: int) -> None:
+        """One use is over; a value without more leaves its slot."""
+        self.uses[value].pop()
+        if not self.uses[value]:
+            slot = self.place.pop(value, -1)
+            if slot >= 0:
+                self.slots[slot] = -1
+            if value in self.spilled:
+                self.free_spills.append(self.spilled.pop(value))
+
+    def put(self, value: int, slot: int) -> None:
+        self.slots[slot] = value
+        self.place[value] = slot
+
+    def free_slot(self, keep: tuple[int, ...], avoid: int = -1) -> int:
+        """A slot that is free now; `keep`: values that must stay, `avoid`: a slot not to take."""
+        for slot in range(len(self.slots) - 1, -1, -1):  # the low ones are wanted by fixed primitives
+            if self.slots[slot] < 0 and slot != avoid:
+                return slot
+        candidates = [v for s, v in enumerate(self.slots) if v >= 0 and v not in keep and s != avoid]
+        victim = max(candidates, key=self.next_use)
+        slot = self.place[victim]
+        self.evict(victim)
+        return slot
+
+    def evict(self, value: int) -> None:
+        """Take a value out of its slot; it can be brought back."""
+        slot = self.place.pop(value)
+        self.slots[slot] = -1
+        if value in self.spilled or self._comes_back(value):
+            return
+        if self.free_spills:
+            at = self.free_spills.pop()
+        else:
+            at, self.spill_end = self.spill_end, self.spill_end + self.slot_bytes
+        self.spilled[value] = at
+        self.out.append((f"spill/{slot}", at, 0))
+
+    def _comes_back(self, value: int) -> bool:
+        """Whether a value can be loaded again at its next use: a constant, or an input that nothing can have overwritten."""
+        what = self.values[value]
+        return type(what) is Constant or (type(what) is Loaded and self.next_use(value) <= self.last_load)
+
+    def bring(self, value: int, slot: int) -> None:
+        """Load a value that is in no slot into a free one."""
+        what = self.values[value]
+        if value in self.spilled:
+            self.out.append((f"fill/{slot}", self.spilled[value], 0))
+        elif type(what) is Loaded:
+            how = "lds" if self.repeated[what.input] else "ld"
+            self.out.append((f"{how}.{what.memory}/{slot}", POINTERS_AT + 8 * what.input, 0))
+        elif type(what) is Constant:
+            self.out.append((f"ldk.{what.type}/{slot}", 0, 8 * what.index))
+        self.put(value, slot)
+
+    def held(self, value: int, keep: tuple[int, ...]) -> int:
+        """The slot of a value, brought in when it is in none."""
+        slot = self.place.get(value, -1)
+        if slot < 0:
+            slot = self.free_slot(keep)
+            self.bring(value, slot)
+        return slot
+
+    def vacate(self, slot: int, keep: tuple[int, ...]) -> None:
+        """Move whatever is in a slot elsewhere."""
+        value = self.slots[slot]
+        if value < 0:
+            return
+        try_free = next((s for s in range(len(self.slots) - 1, -1, -1) if self.slots[s] < 0 and s != slot), -1)
+        if try_free < 0:
+            if value not in keep:
+                self.evict(value)
+                return
+            try_free = self.free_slot((*keep, value), slot)
+        self.out.append((f"mov/{try_free},{slot}", 0, 0))
+        self.slots[slot] = -1
+        self.put(value, try_free)
+
+    def force(self, value: int, slot: int, keep: tuple[int, ...]) -> None:
+        """Have a value in one certain slot."""
+        at = self.place.get(value, -1)
+        if at == slot:
+            return
+        self.vacate(slot, keep)
+        at = self.place.get(value, -1)
+        if at < 0:
+            self.bring(value, slot)
+        else:
+            self.out.append((f"mov/{slot},{at}", 0, 0))
+            self.slots[at] = -1
+            self.put(value, slot)
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def run(self) -> Body:
+        for at, value in enumerate(self.values):
+            if type(value) is Computed:
+                if table()[value.primitive].hot:
+                    self.hot(at, value)
+                else:
+                    self.fixed(at, value)
+            elif at in self.copied:
+                self.held(at, ())
+            self.stores(2 * at + 1)
+        return Body(tuple(self.out), self.spill_end)
+
+    def stores(self, at: int) -> None:
+        for index, (value, memory) in enumerate(self.lowered.stores):
+            if self.store_at[index] == at:
+                slot = self.held(value, ())
+                self.out.append((f"st.{memory}/{slot}", POINTERS_AT + 8 * (len(self.repeated) + index), 0))
+                self.used(value)
+
+    def hot(self, at: int, value: Computed) -> None:
+        """A primitive in any slots: the result takes the place of the first operand, or of a copy of it."""
+        operands = value.operands
+        first = operands[0]
+        slot = self.held(first, operands)
+        other = -1
+        if len(operands) == 2:
+            other = self.held(operands[1], operands)
+        dying = self.uses[first][0] == 2 * at and operands.count(first) == 1
+        if not dying:
+            target = self.free_slot(operands)
+            self.out.append((f"mov/{target},{slot}", 0, 0))
+        else:
+            target = slot
+        for operand in operands:
+            self.used(operand)
+        slots = str(target) if other < 0 else f"{target},{other}"
+        self.out.append((f"{value.primitive}/{slots}", 0, 8 * value.constant if value.constant >= 0 else 0))
+        self.put(at, target)
+
+    def fixed(self, at: int, value: Computed) -> None:
+        """A primitive in the first slots: operands are moved there, and the result comes out in the first."""
+        operands = value.operands
+        for index, operand in enumerate(operands):
+            if operand in operands[:index]:
+                self.duplicate(operand, index, operands)
+            else:
+                self.force(operand, index, operands)
+        for operand in operands:
+            self.used(operand)
+        self.keep_first(operands)
+        for index in range(len(operands)):
+            if self.slots[index] == _COPY:
+                self.slots[index] = -1
+        self.out.append((f"{value.primitive}/{','.join(map(str, range(len(operands))))}", 0, 0))
+        self.put(at, 0)
+
+    def duplicate(self, value: int, slot: int, operands: tuple[int, ...]) -> None:
+        """A second copy of a value, which nobody owns."""
+        self.vacate(slot, operands)
+        self.out.append((f"mov/{slot},{self.place[value]}", 0, 0))
+        self.slots[slot] = _COPY
+
+    def keep_first(self, operands: tuple[int, ...]) -> None:
+        """The first slot will be overwritten: its value, if still wanted, is copied out of it."""
+        value = operands[0]
+        if self.slots[0] != value:
+            return
+        free = next((s for s in range(len(self.slots) - 1, len(operands) - 1, -1) if self.slots[s] == -1), -1)
+        if free < 0 or value in self.spilled or self._comes_back(value):
+            self.evict(value)
+            return
+        self.out.append((f"mov/{free},0", 0, 0))
+        self.slots[0] = -1
+        self.put(value, free)
+
+
+def allocate(lowered: Lowered, repeated: tuple[bool, ...], slots: int, slot_bytes: int) -> Body:
+    """The stencils of one step. `repeated`: which inputs have the same element all along the inner axis."""
+    return _Allocator(lowered, repeated, slots, slot_bytes).run()

@@ -1,0 +1,189 @@
+"""Memory for spliced code: written through one mapping, run through another, never both in one.
+
+One anonymous file is mapped twice, writable and executable. The mappings are shared between
+processes, so a forked child moves its own copy under the same addresses before it runs on; until
+it has, the parent puts nothing where code was freed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+import time
+from typing import Final
+
+_SIZE: Final = 64 << 20  # reserved, not used: pages come into being when code is written
+_GRAIN: Final = 128
+_HEADER: Final = 64  # the first bytes: how many children have made their copy
+_PATIENCE_S: Final = 30.0  # after this a child that has not reported is taken for dead
+_READ, _WRITE, _EXEC, _SHARED, _FIXED = 1, 2, 4, 1, 0x10
+
+
+class ArenaError(Exception):
+    """There is no executable memory, or no more of it."""
+
+
+def _rounded(size: int) -> int:
+    """Block sizes in use: few, so that a freed block soon fits again (at most an eighth is wasted)."""
+    step = max(_GRAIN, 1 << max(0, size.bit_length() - 4))
+    return -(-size // step) * step
+
+
+class Arena:
+    """`put` gives the address of a copy of some code, `free` takes it back."""
+
+    def __init__(self, size: int = _SIZE) -> None:
+        """Raises ArenaError where executable memory is barred."""
+        self.size = size
+        self._lock = threading.Lock()
+        self._free: dict[int, list[int]] = {}
+        self._end = _HEADER
+        self._used = 0
+        self._forks, self._last_fork = 0, 0.0
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+        descriptor = self._open()
+        try:
+            self._write_at = self._map(descriptor, None, _READ | _WRITE)
+            self.base = self._map(descriptor, None, _READ | _EXEC)
+        finally:
+            os.close(descriptor)
+        self.view = self._window()
+
+    def _open(self) -> int:
+        try:
+            descriptor = os.memfd_create("bcvm-code", os.MFD_CLOEXEC)
+            os.ftruncate(descriptor, self.size)
+        except (AttributeError, OSError) as error:
+            raise ArenaError(f"no memory for code: {error}") from error
+        return descriptor
+
+    def _map(self, descriptor: int, address: int | None, protection: int) -> int:
+        fixed = _FIXED if address is not None else 0
+        found: int | None = self._libc.mmap(address, self.size, protection, _SHARED | fixed, descriptor, 0)
+        if found is None or found == ctypes.c_void_p(-1).value:
+            raise ArenaError(f"executable memory is barred (errno {ctypes.get_errno()})")
+        return found
+
+    def _window(self) -> memoryview:
+        return memoryview((ctypes.c_ubyte * self.size).from_address(self._write_at)).cast("B")
+
+    # -- blocks ---------------------------------------------------------------------------------
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes in blocks that are in use."""
+        return self._used
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes that were ever in use: what the arena costs."""
+        return self._end
+
+    def reserve(self, size: int) -> int:
+        """The offset of a free block of `size` bytes. Raises ArenaError when there is none."""
+        block = _rounded(size)
+        with self._lock:
+            self._used += block
+            waiting = self._free.get(block)
+            if waiting and self._may_reuse():
+                return waiting.pop()
+            if self._end + block <= self.size:
+                self._end += block
+                return self._end - block
+            self._used -= block
+            if waiting := self._larger(block):
+                self._used += block
+                return waiting
+        raise ArenaError(f"all {self.size >> 20} MiB for code are in use")
+
+    def _larger(self, block: int) -> int:
+        """A freed block of another size, when nothing else is left; the rest of it goes back."""
+        sizes = sorted(size for size, places in self._free.items() if size >= block and places)
+        if not sizes or not self._may_reuse():
+            return 0
+        at = self._free[sizes[0]].pop()
+        rest = sizes[0] - block
+        if rest:
+            self._free.setdefault(rest, []).append(at + block)
+        return at
+
+    def put(self, code: bytes | bytearray) -> int:
+        """The offset of a block that holds `code`; code with relative holes is written with `view` after `reserve`."""
+        at = self.reserve(len(code))
+        self.view[at : at + len(code)] = code
+        return at
+
+    def free(self, at: int, size: int) -> None:
+        """Take back a block; nobody may be running it."""
+        block = _rounded(size)
+        with self._lock:
+            self._free.setdefault(block, []).append(at)
+            self._used -= block
+
+    # -- forks ----------------------------------------------------------------------------------
+
+    def _may_reuse(self) -> bool:
+        if not self._forks:
+            return True
+        copied = struct.unpack_from("<Q", self.view, 0)[0]
+        if copied >= self._forks or time.monotonic() - self._last_fork > _PATIENCE_S:
+            struct.pack_into("<Q", self.view, 0, 0)
+            self._forks = 0
+            return True
+        return False
+
+    def before_fork(self) -> None:
+        """Nothing is written while the process divides."""
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Wait with freed blocks until the child has its copy."""
+        self._forks, self._last_fork = self._forks + 1, time.monotonic()
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Put a copy of all code in the place of the shared one."""
+        self._lock = threading.Lock()
+        descriptor = self._open()
+        try:
+            shared = self.view
+            at = 0
+            while at < self._end:
+                at += os.pwrite(descriptor, shared[at : self._end], at)
+            head = struct.unpack_from("<Q", shared, 0)[0]
+            struct.pack_into("<Q", shared, 0, head + 1)
+            self._map(descriptor, self._write_at, _READ | _WRITE)
+            self._map(descriptor, self.base, _READ | _EXEC)
+        finally:
+            os.close(descriptor)
+        self._forks = 0
+        struct.pack_into("<Q", self.view, 0, 0)
+
+
+_shared: list[Arena | str] = []
+_making = threading.Lock()
+
+
+def shared() -> Arena:
+    """The process's arena, made at first use. Raises ArenaError."""
+    if not _shared:
+        with _making:
+            if not _shared:
+                _shared.append(_make())
+    found = _shared[0]
+    if isinstance(found, str):
+        raise ArenaError(found)
+    return found
+
+
+def _make() -> Arena | str:
+    try:
+        arena = Arena()
+    except ArenaError as error:
+        return str(error)
+    os.register_at_fork(before=arena.before_fork, after_in_parent=arena.after_fork_in_parent, after_in_child=arena.after_fork_in_child)
+    return arena
