@@ -28,10 +28,14 @@ def _machine() -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=1, reloc="pic", codemodel="small")
 
 
-def compile_ir(text: str) -> bytes:
-    """The object file of a module. Raises RuntimeError when the text is not valid IR."""
+def compile_ir(text: str, optimise: bool = False) -> bytes:
+    """The object file of a module, by code generation alone or after LLVM's passes. Raises RuntimeError when the text is not valid IR."""
     module = llvm.parse_assembly(text)
     module.verify()
+    if optimise:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+        passes = llvm.create_pass_builder(_machine(), tuning)
+        passes.getModulePassManager().run(module, passes)
     return bytes(_machine().emit_object(module))
 
 

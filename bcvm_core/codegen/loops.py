@@ -22,6 +22,7 @@ class Loop:
     """Machine code of one op over one element type; subclasses say what it is made from and how it is called."""
 
     __slots__ = ("op", "dtype", "name", "ready", "failed")
+    optimise = False  # whether LLVM's passes run over `_ir()`, or it is good as it is
 
     def __init__(self, op: str, dtype: str) -> None:
         self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
@@ -45,7 +46,7 @@ class Loop:
         try:
             from . import compiler
 
-            body = compiler.compile_ir(self._ir())
+            body = compiler.compile_ir(self._ir(), self.optimise)
             store.write(self.name, body)
             self._link(body)
         except (ImportError, RuntimeError, OSError, loader.LoadError) as error:

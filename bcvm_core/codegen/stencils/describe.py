@@ -178,12 +178,12 @@ def _fill(slot: int) -> Callable[[Emitter], Changes]:
 
 
 def _control(m: Module) -> None:
-    """entry(ctx, n, kon): whole steps in a loop, then one partial step; jumps to `again` are given their labels by the splicer."""
+    """start(ctx, n, kon): whole steps in a loop, then one partial step; jumps to `again` are given their labels by the splicer."""
     t = m.target
     undefined = ", ".join([f"<{t.register_bytes // 4} x i32> poison"] * (2 * t.slots))
     m.add_text(
-        "entry",
-        f"""define void @entry(ptr %ctx, i64 %count, ptr %kon) nounwind {{
+        "start",
+        f"""define void @start(ptr %ctx, i64 %count, ptr %kon) nounwind {{
   %rest = and i64 %count, {m.lanes - 1}
   %n = sub i64 %count, %rest
   %one = shl i64 1, %rest

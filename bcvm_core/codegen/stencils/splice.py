@@ -27,7 +27,7 @@ class Splicer:
         self._memo: dict[Placed, Patched] = {}
 
     def splice(self, body: Body) -> tuple[int, int]:
-        """(offset in the arena, bytes) of the code of entry(ctx, n, constants). Raises ArenaError."""
+        """(offset in the arena, bytes) of the code of start(ctx, n, constants). Raises ArenaError."""
         parts: list[bytes] = []
         fixes: list[tuple[int, Fix]] = []
         at = 0
@@ -84,7 +84,7 @@ class Splicer:
 
 _LABELS: Final = (":loop", ":tail", ":end")
 _GOES: Final = {"loop_begin": 1, "loop_end": 0, "tail_begin": 2}
-_ENTRY: Final[tuple[Placed, ...]] = (("entry", 0, 0), ("loop_begin", 0, 0), (":loop", 0, 0))
+_START: Final[tuple[Placed, ...]] = (("start", 0, 0), ("loop_begin", 0, 0), (":loop", 0, 0))
 _MIDDLE: Final[tuple[Placed, ...]] = (("loop_end", 0, 0), (":tail", 0, 0), ("tail_begin", 0, 0))
 _LAST: Final[tuple[Placed, ...]] = ((":end", 0, 0), ("finish", 0, 0))
 
@@ -96,4 +96,4 @@ def _sequence(body: Body) -> list[Placed]:
         name = placed[0]
         other = _TAIL.get(name[:3])
         tail.append(placed if other is None else (other + name[3:], placed[1], placed[2]))
-    return [*_ENTRY, *body.stencils, *_MIDDLE, *tail, *_LAST]
+    return [*_START, *body.stencils, *_MIDDLE, *tail, *_LAST]

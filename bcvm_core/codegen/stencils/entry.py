@@ -1,0 +1,192 @@
+"""The native entry of a kernel: a function of the interpreter made of generated code.
+
+It reads array objects and calls the interpreter by address, so everything it relies on is checked
+once against real objects; where something differs, `entry_for` gives the kernel's Python call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from . import entry_code as c
+from .driver import driver
+from .kernel import FusedKernel, underflow_ignored
+
+_FASTCALL: Final = 0x80
+_EMPTY_INDEX: Final = 184  # PyArray_Empty in NumPy's table of functions
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_kept: list[Any] = []  # what native code refers to for ever
+
+
+def _address(name: str) -> int:
+    found = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def _numpy_function(index: int) -> int:
+    """The address of a function in NumPy's table."""
+    module = (np._core if hasattr(np, "_core") else np.core)._multiarray_umath
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = get(module._ARRAY_API, None)
+    found = ctypes.c_void_p.from_address(table + 8 * index).value
+    assert found is not None
+    return found
+
+
+def _layout_holds() -> bool:
+    """Whether objects are laid out as the generated code takes them to be."""
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return False
+    probe = np.arange(24, dtype=np.float32).reshape(4, 6)[1:3, ::2]
+    at = id(probe)
+    word = ctypes.c_uint64.from_address
+    dims, strides = word(at + c.DIMS).value, word(at + c.STRIDES).value
+    code = bytes(range(40, 60))
+    return (
+        word(at + c.TYPE).value == id(np.ndarray)
+        and word(at + c.DATA).value == probe.__array_interface__["data"][0]
+        and ctypes.c_int32.from_address(at + c.NDIM).value == 2
+        and [word(dims + 8 * k).value for k in range(2)] == list(probe.shape)
+        and [word(strides + 8 * k).value for k in range(2)] == list(probe.strides)
+        and word(at + c.DESCR).value == id(probe.dtype)
+        and ctypes.c_int32.from_address(at + c.FLAGS).value & 3 == 0
+        and ctypes.c_int32.from_address(id(np.ones(3)) + c.FLAGS).value & 3 == 3
+        and ctypes.c_int32.from_address(id(np.ones((2, 3))) + c.FLAGS).value & 3 == 1
+        and ctypes.c_int32.from_address(id(np.ones((2, 3), order="F")) + c.FLAGS).value & 3 == 2
+        and ctypes.string_at(id(code) + c.BYTES_HEAD, len(code)) == code
+    )
+
+
+def _allocation_works(function: int) -> bool:
+    """Whether the function at an address makes empty arrays."""
+    dims = (ctypes.c_int64 * 2)(3, 5)
+    dtype = np.dtype(np.float32)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(function)
+    for order, flag in ((0, "c_contiguous"), (1, "f_contiguous")):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))
+        made = make(2, ctypes.addressof(dims), id(dtype), order)
+        if type(made) is not np.ndarray or made.shape != (3, 5) or made.dtype is not dtype or not getattr(made.flags, flag):
+            return False
+    return True
+
+
+@cache
+def _runtime() -> int:
+    """The address of the block of addresses; 0 where native entries can't be made."""
+    try:
+        if not _layout_holds() or not _allocation_works(_numpy_function(_EMPTY_INDEX)):
+            return 0
+        values = (
+            id(np.ndarray),
+            _numpy_function(_EMPTY_INDEX),
+            id(None),
+            id(True),
+            _address("Py_IncRef"),
+            _address("Py_DecRef"),
+            _address("PyObject_Vectorcall"),
+            _address("PyTuple_New"),
+            _address("PyTuple_SetItem"),
+        )
+    except (AttributeError, ValueError, TypeError, AssertionError):
+        return 0
+    block = ctypes.create_string_buffer(struct.pack("<9q", *values))
+    _kept.append(block)
+    return ctypes.addressof(block)
+
+
+@cache
+def _method() -> Any:
+    """The interpreter's description of the function."""
+    definition = _MethodDef(b"fused", driver().entry, _FASTCALL, b"A fused kernel: arrays in, a fresh array out, or None.")
+    _kept.append(definition)
+    return definition
+
+
+class _Held:
+    """What the entry of a kernel refers to, kept as long as the function lives (it is the function's module)."""
+
+    __slots__ = ("kernel", "codes", "descriptor", "slow")
+
+    def __init__(self, kernel: FusedKernel) -> None:
+        self.codes = list(kernel.codes.values())
+        self.kernel = (kernel.constants, kernel.inputs, kernel.outputs)
+        self.slow = _Slow(kernel)
+        self.descriptor = _descriptor(kernel, self.slow)
+        self.slow.descriptor = self.descriptor
+
+
+class _Slow:
+    """Takes the calls that the native code does not, and teaches it new patterns."""
+
+    __slots__ = ("call", "codes", "descriptor", "__weakref__")
+
+    def __init__(self, kernel: FusedKernel) -> None:
+        self.call = kernel.call
+        self.codes = kernel.codes
+        self.descriptor: bytes | None = None
+
+    def __call__(self, *arrays: Any) -> Any:
+        known = len(self.codes)
+        result = self.call(*arrays)
+        if len(self.codes) != known and self.descriptor is not None:
+            _write_codes(self.descriptor, self.codes)
+        return result
+
+
+def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
+    operands = [*kernel.inputs, *kernel.outputs]
+    body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * len(operands))
+    struct.pack_into(
+        "<7q",
+        body,
+        0,
+        len(kernel.inputs),
+        len(kernel.outputs),
+        _runtime(),
+        ctypes.addressof(kernel.constants),
+        id(slow),
+        id(underflow_ignored),
+        kernel.limit,
+    )
+    for k, dtype in enumerate(operands):
+        struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)
+    made = bytes(body)
+    _write_codes(made, kernel.codes)
+    return made
+
+
+def _write_codes(descriptor: bytes, codes: dict[int, Any]) -> None:
+    """Let the native code know the kernel's codes, the one without repeated inputs first. The count comes last."""
+    ordered = sorted(codes.items())[: c.CODES_MAX]
+    at = id(descriptor) + c.BYTES_HEAD
+    write = ctypes.c_int64.from_address
+    write(at + c.D_CODES).value = 0
+    for k, (mask, code) in enumerate(ordered):
+        for offset, value in ((0, mask), (8, code.address), (16, code.context_bytes)):
+            write(at + c.D_CODE + c.CODE_SIZE * k + offset).value = value
+    write(at + c.D_CODES).value = len(ordered)
+
+
+def entry_for(kernel: FusedKernel) -> Callable[..., Any]:
+    """The fastest function `(*arrays)` for a kernel."""
+    if not _runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
+        return kernel.call
+    held = _Held(kernel)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    function: Callable[..., Any] = make(ctypes.addressof(_method()), held.descriptor, held)
+    return function

@@ -1,0 +1,540 @@
+"""The code around kernels, in the language of `native.py`: the entry Python calls, and the loop over rows.
+
+Compiled into each family of stencils; nothing here runs as Python. Layouts: a *descriptor* holds
+what an entry must know (`entry.py` writes it), `runtime` is a block of addresses of the interpreter
+and of NumPy. Offsets into array objects are checked before the first entry is made.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .native import call, get_status, load32, load64, set_status, stack, store8, store16, store32, store64, load8, load16
+
+# array objects
+TYPE: Final = 8
+DATA: Final = 16
+NDIM: Final = 24
+DIMS: Final = 32
+STRIDES: Final = 40
+DESCR: Final = 56
+FLAGS: Final = 64
+C_ORDER: Final = 1
+F_ORDER: Final = 2
+BYTES_HEAD: Final = 32  # where a bytes object's bytes begin
+
+# runtime: addresses
+R_NDARRAY: Final = 0
+R_EMPTY: Final = 8
+R_NONE: Final = 16
+R_TRUE: Final = 24
+R_INCREF: Final = 32
+R_DECREF: Final = 40
+R_VECTORCALL: Final = 48
+R_TUPLE: Final = 56
+R_TUPLE_SET: Final = 64
+R_SIZE: Final = 72
+
+# descriptor
+D_INPUTS: Final = 0
+D_OUTPUTS: Final = 8
+D_RUNTIME: Final = 16
+D_CONSTANTS: Final = 24
+D_SLOW: Final = 32  # Python function that takes whatever the entry does not
+D_UNDERFLOW: Final = 40  # Python function: may an underflow be ignored?
+D_LIMIT: Final = 48  # more elements than this go to D_SLOW, which uses several threads
+D_CODES: Final = 56  # how many codes follow
+D_CODE: Final = 64  # per code: which inputs are repeated (bits), address, bytes of context
+CODE_SIZE: Final = 24
+CODES_MAX: Final = 6
+D_OPERANDS: Final = 208  # per operand, inputs first: address of its dtype, bytes of an element
+OPERAND_SIZE: Final = 16
+
+# job of `drive`
+J_CODE: Final = 0
+J_CONSTANTS: Final = 8
+J_CONTEXT: Final = 16
+J_NDIM: Final = 24
+J_DIMS: Final = 32
+J_COUNT: Final = 40
+J_POINTERS: Final = 48
+J_STRIDES: Final = 56
+J_MODES: Final = 64  # per operand: 0 as it lies, 1 gathered before, 2 scattered after
+J_SIZES: Final = 72
+J_WORD: Final = 80  # result: events noted by algorithms
+J_STATUS: Final = 88  # result: floating-point status bits that were raised
+J_SIZE: Final = 96
+
+POINTERS: Final = 64  # context: pointers of operands
+MAX_DIMS: Final = 8
+EVENTS: Final = 29  # invalid, divide, overflow, underflow
+HARD: Final = 13  # without underflow
+ALL_EVENTS: Final = 63
+BLOCK: Final = 512  # elements gathered at a time
+
+
+def entry(self: int, args: int, nargs: int) -> int:
+    """A METH_FASTCALL function: arrays in, a fresh array (or a tuple of them) out, None where Python must do it."""
+    desc = self + BYTES_HEAD
+    runtime = load64(desc + D_RUNTIME)
+    count = load64(desc + D_INPUTS)
+    if nargs != count:
+        return slow(desc, args, nargs)
+    ndarray = load64(runtime + R_NDARRAY)
+    operand = desc + D_OPERANDS
+    first = load64(args)
+    k = 0
+    order = C_ORDER | F_ORDER
+    same = 1
+    while k < count:
+        x = load64(args + 8 * k)
+        if load64(x + TYPE) != ndarray:
+            return slow(desc, args, nargs)
+        if load64(x + DESCR) != load64(operand):
+            return slow(desc, args, nargs)
+        order = order & load32(x + FLAGS)
+        if k > 0:
+            same = same & same_shape(x, first)
+        operand = operand + OPERAND_SIZE
+        k = k + 1
+    if order == 0:
+        return slow(desc, args, nargs)
+    ndim = load32(first + NDIM)
+    if same == 0:
+        if order & C_ORDER:
+            return broadcast(desc, args, nargs)
+        return slow(desc, args, nargs)
+    dims = load64(first + DIMS)
+    n = 1
+    k = 0
+    while k < ndim:
+        n = n * load64(dims + 8 * k)
+        k = k + 1
+    if n == 0 or ndim == 0 or n > load64(desc + D_LIMIT):
+        return slow(desc, args, nargs)
+    if load64(desc + D_CODES) == 0 or load64(desc + D_CODE) != 0:
+        return slow(desc, args, nargs)
+    results = stack(128)
+    if allocate(desc, ndim, dims, (order & C_ORDER) ^ C_ORDER, results) == 0:
+        return 0
+    context = stack(load64(desc + D_CODE + 16))
+    store64(context, 0)
+    k = 0
+    while k < count:
+        store64(context + POINTERS + 8 * k, load64(load64(args + 8 * k) + DATA))
+        k = k + 1
+    outputs = load64(desc + D_OUTPUTS)
+    k = 0
+    while k < outputs:
+        store64(context + POINTERS + 8 * (count + k), load64(load64(results + 8 * k) + DATA))
+        k = k + 1
+    scratch = stack(8)
+    status = get_status(scratch)
+    if status & EVENTS:
+        set_status(scratch, status & (-1 - ALL_EVENTS))
+    call(load64(desc + D_CODE + 8), context, n, load64(desc + D_CONSTANTS))
+    raised = get_status(scratch) & EVENTS
+    word = load64(context)
+    if raised or word:
+        return trouble(desc, results, raised, word, scratch)
+    return given(desc, results)
+
+
+def same_shape(x: int, first: int) -> int:
+    """1 when two arrays have the same shape."""
+    ndim = load32(first + NDIM)
+    if load32(x + NDIM) != ndim:
+        return 0
+    a = load64(x + DIMS)
+    b = load64(first + DIMS)
+    k = 0
+    while k < ndim:
+        if load64(a + 8 * k) != load64(b + 8 * k):
+            return 0
+        k = k + 1
+    return 1
+
+
+def slow(desc: int, args: int, nargs: int) -> int:
+    """Let Python code do the call."""
+    runtime = load64(desc + D_RUNTIME)
+    return call(load64(runtime + R_VECTORCALL), load64(desc + D_SLOW), args, nargs, 0)
+
+
+def allocate(desc: int, ndim: int, dims: int, fortran: int, results: int) -> int:
+    """Fresh arrays for all outputs; 0 when there is no memory (and the error is set)."""
+    runtime = load64(desc + D_RUNTIME)
+    outputs = load64(desc + D_OUTPUTS)
+    operand = desc + D_OPERANDS + OPERAND_SIZE * load64(desc + D_INPUTS)
+    k = 0
+    while k < outputs:
+        descr = load64(operand + OPERAND_SIZE * k)
+        call(load64(runtime + R_INCREF), descr)
+        made = call(load64(runtime + R_EMPTY), ndim, dims, descr, fortran)
+        if made == 0:
+            drop(runtime, results, k)
+            return 0
+        store64(results + 8 * k, made)
+        k = k + 1
+    return 1
+
+
+def drop(runtime: int, results: int, outputs: int) -> int:
+    """Give arrays back."""
+    k = 0
+    while k < outputs:
+        call(load64(runtime + R_DECREF), load64(results + 8 * k))
+        k = k + 1
+    return 0
+
+
+def given(desc: int, results: int) -> int:
+    """The outputs as what is returned."""
+    outputs = load64(desc + D_OUTPUTS)
+    if outputs == 1:
+        return load64(results)
+    runtime = load64(desc + D_RUNTIME)
+    made = call(load64(runtime + R_TUPLE), outputs)
+    if made == 0:
+        return drop(runtime, results, outputs)
+    k = 0
+    while k < outputs:
+        call(load64(runtime + R_TUPLE_SET), made, k, load64(results + 8 * k))
+        k = k + 1
+    return made
+
+
+def trouble(desc: int, results: int, raised: int, word: int, scratch: int) -> int:
+    """Events were met: None, unless it was underflow alone and nobody wants to hear of it."""
+    set_status(scratch, get_status(scratch) & (-1 - ALL_EVENTS))
+    runtime = load64(desc + D_RUNTIME)
+    outputs = load64(desc + D_OUTPUTS)
+    if (raised & HARD) == 0 and word == 0:
+        answer = call(load64(runtime + R_VECTORCALL), load64(desc + D_UNDERFLOW), 0, 0, 0)
+        if answer == 0:
+            return drop(runtime, results, outputs)
+        ignored = answer == load64(runtime + R_TRUE)
+        call(load64(runtime + R_DECREF), answer)
+        if ignored:
+            return given(desc, results)
+    drop(runtime, results, outputs)
+    none = load64(runtime + R_NONE)
+    call(load64(runtime + R_INCREF), none)
+    return none
+
+
+def broadcast(desc: int, args: int, nargs: int) -> int:
+    """The entry for arrays in C order of different shapes."""
+    count = load64(desc + D_INPUTS)
+    outputs = load64(desc + D_OUTPUTS)
+    total = count + outputs
+    ndim = 0
+    k = 0
+    while k < count:
+        own = load32(load64(args + 8 * k) + NDIM)
+        if own > ndim:
+            ndim = own
+        k = k + 1
+    if ndim > MAX_DIMS or ndim == 0 or total > 16:
+        return slow(desc, args, nargs)
+    shape = stack(8 * MAX_DIMS)
+    strides = stack(8 * MAX_DIMS * 16)
+    n = common_shape(args, count, ndim, shape)
+    if n <= 0 or n > load64(desc + D_LIMIT):
+        return slow(desc, args, nargs)
+    spread(args, count, ndim, shape, strides)
+    k = 0
+    while k < outputs:
+        dense_strides(strides + 8 * MAX_DIMS * (count + k), shape, ndim, load64(desc + D_OPERANDS + OPERAND_SIZE * (count + k) + 8))
+        k = k + 1
+    full = stack(8 * MAX_DIMS)
+    k = 0
+    while k < ndim:
+        store64(full + 8 * k, load64(shape + 8 * k))
+        k = k + 1
+    left = coalesce(ndim, shape, strides, total)
+    mask = 0
+    k = 0
+    while k < count:
+        inner = load64(strides + 8 * (MAX_DIMS * k + left - 1))
+        if inner == 0:
+            mask = mask | (1 << k)
+        else:
+            if inner != load64(desc + D_OPERANDS + OPERAND_SIZE * k + 8):
+                return slow(desc, args, nargs)
+        k = k + 1
+    code = find_code(desc, mask)
+    if code == 0:
+        return slow(desc, args, nargs)
+    results = stack(128)
+    if allocate(desc, ndim, full, 0, results) == 0:
+        return 0
+    pointers = stack(128)
+    k = 0
+    while k < count:
+        store64(pointers + 8 * k, load64(load64(args + 8 * k) + DATA))
+        k = k + 1
+    k = 0
+    while k < outputs:
+        store64(pointers + 8 * (count + k), load64(load64(results + 8 * k) + DATA))
+        k = k + 1
+    scratch = stack(8)
+    status = get_status(scratch)
+    if status & EVENTS:
+        set_status(scratch, status & (-1 - ALL_EVENTS))
+    context = stack(load64(code + 16))
+    store64(context, 0)
+    rows(load64(code + 8), context, load64(desc + D_CONSTANTS), left, shape, total, pointers, strides)
+    raised = get_status(scratch) & EVENTS
+    word = load64(context)
+    if raised or word:
+        return trouble(desc, results, raised, word, scratch)
+    return given(desc, results)
+
+
+def find_code(desc: int, mask: int) -> int:
+    """The descriptor's code for a set of repeated inputs; 0 when it has none."""
+    codes = load64(desc + D_CODES)
+    at = desc + D_CODE
+    k = 0
+    while k < codes:
+        if load64(at) == mask:
+            return at
+        at = at + CODE_SIZE
+        k = k + 1
+    return 0
+
+
+def common_shape(args: int, count: int, ndim: int, shape: int) -> int:
+    """Fill in the broadcast shape; the number of elements, or -1 where shapes don't match."""
+    n = 1
+    d = 0
+    while d < ndim:
+        dim = 1
+        k = 0
+        while k < count:
+            x = load64(args + 8 * k)
+            at = d - (ndim - load32(x + NDIM))
+            if at >= 0:
+                own = load64(load64(x + DIMS) + 8 * at)
+                if own != 1:
+                    if dim != 1 and dim != own:
+                        return -1
+                    dim = own
+            k = k + 1
+        store64(shape + 8 * d, dim)
+        n = n * dim
+        d = d + 1
+    return n
+
+
+def spread(args: int, count: int, ndim: int, shape: int, strides: int) -> int:
+    """Strides of every input over the broadcast shape."""
+    k = 0
+    while k < count:
+        x = load64(args + 8 * k)
+        missing = ndim - load32(x + NDIM)
+        d = 0
+        while d < ndim:
+            stride = 0
+            if d >= missing:
+                if load64(load64(x + DIMS) + 8 * (d - missing)) != 1:
+                    stride = load64(load64(x + STRIDES) + 8 * (d - missing))
+            store64(strides + 8 * (MAX_DIMS * k + d), stride)
+            d = d + 1
+        k = k + 1
+    return 0
+
+
+def dense_strides(strides: int, shape: int, ndim: int, size: int) -> int:
+    """Strides of a fresh array in C order."""
+    d = ndim - 1
+    while d >= 0:
+        store64(strides + 8 * d, size)
+        size = size * load64(shape + 8 * d)
+        d = d - 1
+    return 0
+
+
+def coalesce(ndim: int, shape: int, strides: int, total: int) -> int:
+    """Join neighbouring axes that all operands step through evenly; how many are left (at least one)."""
+    left = 0
+    d = 0
+    while d < ndim:
+        dim = load64(shape + 8 * d)
+        if dim != 1:
+            joins = 0
+            if left > 0:
+                joins = 1
+                k = 0
+                while k < total:
+                    base = strides + 8 * MAX_DIMS * k
+                    if load64(base + 8 * (left - 1)) != load64(base + 8 * d) * dim:
+                        joins = 0
+                    k = k + 1
+            if joins:
+                store64(shape + 8 * (left - 1), load64(shape + 8 * (left - 1)) * dim)
+                left = left - 1
+            else:
+                store64(shape + 8 * left, dim)
+            k = 0
+            while k < total:
+                base = strides + 8 * MAX_DIMS * k
+                store64(base + 8 * left, load64(base + 8 * d))
+                k = k + 1
+            left = left + 1
+        d = d + 1
+    if left == 0:
+        store64(shape, 1)
+        k = 0
+        while k < total:
+            store64(strides + 8 * MAX_DIMS * k, 0)
+            k = k + 1
+        left = 1
+    return left
+
+
+def rows(code: int, context: int, constants: int, ndim: int, dims: int, total: int, pointers: int, strides: int) -> int:
+    """Run the kernel over the last axis for every index of the others; `pointers` are moved along."""
+    n = load64(dims + 8 * (ndim - 1))
+    index = stack(8 * MAX_DIMS)
+    d = 0
+    while d < ndim:
+        store64(index + 8 * d, 0)
+        d = d + 1
+    going = 1
+    while going:
+        k = 0
+        while k < total:
+            store64(context + POINTERS + 8 * k, load64(pointers + 8 * k))
+            k = k + 1
+        call(code, context, n, constants)
+        going = advance(ndim, dims, total, pointers, strides, index)
+    return 0
+
+
+def advance(ndim: int, dims: int, total: int, pointers: int, strides: int, index: int) -> int:
+    """Move to the next row; 0 when there is none."""
+    d = ndim - 2
+    while d >= 0:
+        at = load64(index + 8 * d) + 1
+        dim = load64(dims + 8 * d)
+        steps = 1
+        if at == dim:
+            steps = 1 - dim
+            at = 0
+        store64(index + 8 * d, at)
+        k = 0
+        while k < total:
+            store64(pointers + 8 * k, load64(pointers + 8 * k) + steps * load64(strides + 8 * (MAX_DIMS * k + d)))
+            k = k + 1
+        if at != 0:
+            return 1
+        d = d - 1
+    return 0
+
+
+def drive(job: int) -> int:
+    """Run a kernel over operands of any strides; for callers without the interpreter's lock."""
+    total = load64(job + J_COUNT)
+    ndim = load64(job + J_NDIM)
+    dims = load64(job + J_DIMS)
+    strides = load64(job + J_STRIDES)
+    context = stack(load64(job + J_CONTEXT))
+    store64(context, 0)
+    pointers = stack(8 * total)
+    packed = 0
+    k = 0
+    while k < total:
+        store64(pointers + 8 * k, load64(load64(job + J_POINTERS) + 8 * k))
+        packed = packed | load64(load64(job + J_MODES) + 8 * k)
+        k = k + 1
+    scratch = stack(8)
+    status = get_status(scratch)
+    set_status(scratch, status & (-1 - ALL_EVENTS))
+    if packed:
+        packed_rows(job, context, pointers)
+    else:
+        rows(load64(job + J_CODE), context, load64(job + J_CONSTANTS), ndim, dims, total, pointers, strides)
+    raised = get_status(scratch) & EVENTS
+    set_status(scratch, status)
+    store64(job + J_STATUS, raised)
+    store64(job + J_WORD, load64(context))
+    return 0
+
+
+def packed_rows(job: int, context: int, pointers: int) -> int:
+    """The same through buffers, for operands whose elements don't lie side by side."""
+    total = load64(job + J_COUNT)
+    ndim = load64(job + J_NDIM)
+    dims = load64(job + J_DIMS)
+    strides = load64(job + J_STRIDES)
+    buffers = stack(8 * BLOCK * total)
+    n = load64(dims + 8 * (ndim - 1))
+    index = stack(8 * MAX_DIMS)
+    d = 0
+    while d < ndim:
+        store64(index + 8 * d, 0)
+        d = d + 1
+    going = 1
+    while going:
+        at = 0
+        while at < n:
+            some = n - at
+            if some > BLOCK:
+                some = BLOCK
+            packed_block(job, context, pointers, buffers, at, some)
+            at = at + some
+        going = advance(ndim, dims, total, pointers, strides, index)
+    return 0
+
+
+def packed_block(job: int, context: int, pointers: int, buffers: int, at: int, some: int) -> int:
+    """Elements at .. at + some of a row."""
+    total = load64(job + J_COUNT)
+    last = load64(job + J_NDIM) - 1
+    strides = load64(job + J_STRIDES)
+    k = 0
+    while k < total:
+        size = load64(load64(job + J_SIZES) + 8 * k)
+        mode = load64(load64(job + J_MODES) + 8 * k)
+        stride = load64(strides + 8 * (MAX_DIMS * k + last))
+        place = load64(pointers + 8 * k) + at * stride
+        if mode == 0:
+            store64(context + POINTERS + 8 * k, place)
+        else:
+            store64(context + POINTERS + 8 * k, buffers + 8 * BLOCK * k)
+            if mode == 1:
+                move(buffers + 8 * BLOCK * k, size, place, stride, some, size)
+        k = k + 1
+    call(load64(job + J_CODE), context, some, load64(job + J_CONSTANTS))
+    k = 0
+    while k < total:
+        if load64(load64(job + J_MODES) + 8 * k) == 2:
+            stride = load64(strides + 8 * (MAX_DIMS * k + last))
+            size = load64(load64(job + J_SIZES) + 8 * k)
+            move(load64(pointers + 8 * k) + at * stride, stride, buffers + 8 * BLOCK * k, size, some, size)
+        k = k + 1
+    return 0
+
+
+def move(to: int, to_stride: int, source: int, stride: int, count: int, size: int) -> int:
+    """Copy `count` elements of `size` bytes."""
+    k = 0
+    if size == 4:
+        while k < count:
+            store32(to + k * to_stride, load32(source + k * stride))
+            k = k + 1
+    if size == 8:
+        while k < count:
+            store64(to + k * to_stride, load64(source + k * stride))
+            k = k + 1
+    if size == 2:
+        while k < count:
+            store16(to + k * to_stride, load16(source + k * stride))
+            k = k + 1
+    if size == 1:
+        while k < count:
+            store8(to + k * to_stride, load8(source + k * stride))
+            k = k + 1
+    return 0
