@@ -27,6 +27,7 @@ _SOURCES: Final = (
     "codegen/llvm.py",
     "codegen/tree_ir.py",
     "codegen/compiler.py",
+    *(f"codegen/stencils/{name}.py" for name in ("describe", "entry_code", "ir", "native", "objects", "primitives", "target")),
     "ops/algorithms.py",
     "ops/algorithm_parts.py",
     "ops/gates.py",

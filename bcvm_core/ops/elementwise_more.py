@@ -32,12 +32,12 @@ def wide_operands(*operands: Any) -> tuple[np.dtype[Any], list[_Array]]:
     result = product_type(*tensors) if tensors else trees.F64
     kind = trees.accumulator(result)
     assert kind is not None
-    return result, [np.asarray(value).astype(kind, copy=False) for value in operands]
+    return result, [trees.array(value).astype(kind, copy=False) for value in operands]
 
 
 def rounded(values: Any, result: np.dtype[Any]) -> Any:
     """Values in the result's type; a scalar when 0-d."""
-    return np.asarray(values).astype(result, copy=False)[()]
+    return trees.array(values).astype(result, copy=False)[()]
 
 
 @quiet
@@ -187,7 +187,7 @@ def _masked_fill(x: Any, mask: Any, value: Any) -> Any:
     if chosen.dtype != np.bool_:
         raise TypeError(f"a mask of bool was expected, not of {chosen.dtype}")
     with np.errstate(all="ignore"):
-        fill = np.asarray(value).astype(array.dtype)
+        fill = trees.array(value).astype(array.dtype)
     return np.where(chosen, fill, array)
 
 

@@ -69,7 +69,7 @@ def total(x: _Array, axes: tuple[int, ...]) -> Any:
 
 def canonical(name: str, x: Any) -> _Array:
     """The canonical algorithm of the op `name` on `x`, as an array."""
-    return np.asarray((FAST.get(name) or registry.row(name).definition)(x))
+    return trees.array((FAST.get(name) or registry.row(name).definition)(x))
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Any]:

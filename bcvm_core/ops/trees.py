@@ -41,11 +41,18 @@ def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     return _ACCUMULATORS.get(dtype)
 
 
+def array(x: Any) -> np.ndarray[Any, Any]:
+    """`x` itself when it is an array of any kind, else an array made of it."""
+    return x if isinstance(x, np.ndarray) else np.asarray(x)
+
+
 def tensor(x: Any) -> np.ndarray[Any, Any]:
-    """`x` as a plain array. Raises Decline for subclasses, whose own methods must run."""
+    """`x` as a plain array. Raises Decline for subclasses, whose own methods must run (those made for tracing pass)."""
     if type(x) is np.ndarray:
         return x
     if isinstance(x, np.ndarray):
+        if hasattr(x, "apply_algorithm"):
+            return x
         raise Decline("an ndarray subclass")
     array = np.asarray(x)
     if type(array) is not np.ndarray:

@@ -111,16 +111,23 @@ class FusedKernel:
 
         An output may be exactly one of the inputs; other overlaps must not be. None: see the module.
         """
-        plan = self.plan(arrays, outs)
-        if plan is None:
+        done = self.outcome(arrays, outs)
+        if done is None:
             return None
-        made, job, pieces = plan
-        word, status = self._run(job, pieces)
+        made, word, status = done
         if word or status & c.HARD:
             return None
         if status and not underflow_ignored():
             return None
         return made[0] if len(made) == 1 else tuple(made)
+
+    def outcome(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None) -> tuple[list[Any], int, int] | None:
+        """(outputs, events that algorithms noted, floating-point status): what a call computes before anybody judges it."""
+        plan = self.plan(arrays, outs)
+        if plan is None:
+            return None
+        made, job, pieces = plan
+        return made, *self._run(job, pieces)
 
     def plan(self, arrays: Sequence[Any], outs: Sequence[Any] | None) -> Any:
         """(outputs, job, pieces of the job), or None where the arrays don't fit."""

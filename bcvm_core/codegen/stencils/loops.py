@@ -124,8 +124,10 @@ _TESTS: Final = {  # ufunc -> primitive with a bool result
 _LOGIC: Final = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor", "logical_not": "not"}
 _ON_BOOL: Final = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and", "logical_or": "or", "logical_and": "and"}
 _EXACT: Final = {"max", "min", "fmax", "fmin", "copysign", "neg", "abs", "sign", "floor", "ceil", "trunc", "rint"}
+_EXTREMES: Final = {"max", "min", "fmax", "fmin"}
 _BITWISE: Final = {"and", "or", "xor"}
-_DEGREES: Final = {"degrees": 180.0 / math.pi, "rad2deg": 180.0 / math.pi, "radians": math.pi / 180.0, "deg2rad": math.pi / 180.0}
+_DEGREES: Final = {"degrees": (180.0, math.pi), "rad2deg": (180.0, math.pi), "radians": (math.pi, 180.0), "deg2rad": (math.pi, 180.0)}
+_NOTING: Final = {"max", "min", "fmax", "fmin", "lt", "le", "gt", "ge", "sign"}  # primitives of their own for bfloat16
 _WITH_CONSTANT: Final = {"add": ("addk", "addk"), "mul": ("mulk", "mulk"), "sub": ("subk", "ksub"), "div": ("divk", "kdiv")}
 
 
@@ -169,8 +171,7 @@ class Recorder:
     def ufunc(self, name: str, loop: str, operands: tuple[Value, ...], result: str) -> Tensor:
         """One call whose loop takes operands of the type `loop` and gives `result`."""
         if name in _DEGREES:
-            factor = Number(BY_NAME[loop].numpy.type(_DEGREES[name]) if loop != "float16" else np.float32(_DEGREES[name]))
-            return self.arithmetic("mul", (operands[0], factor), loop)
+            return self.degrees(_DEGREES[name], operands[0], loop)
         if name == "positive":
             return self.cast(operands[0], loop)
         if name == "clip":
@@ -186,18 +187,30 @@ class Recorder:
             raise NotFusable(f"no stencil for numpy.{name}")
         return self.arithmetic(_PLAIN[name], operands, result)
 
+    def degrees(self, ratio: tuple[float, float], x: Value, dtype: str) -> Tensor:
+        """x times a ratio that was computed in the type of the loop (float32 for narrower ones)."""
+        t = COMPUTE[dtype]
+        kind = np.float32 if t == "f32" else np.float64
+        factor = Literal(constant_bits(kind(ratio[0]) / kind(ratio[1]), "float32" if t == "f32" else "float64"))
+        ref: Ref = self.step(f"mulk.{t}", (self.cast(x, dtype).ref, factor), dtype)
+        if dtype in NARROW:
+            ref = self.step(NARROW[dtype], (ref,), dtype)
+        return Tensor(ref, dtype)
+
     def arithmetic(self, primitive: str, operands: tuple[Value, ...], dtype: str) -> Tensor:
         """A primitive over one type, in its forms with a constant where there is one."""
         t = COMPUTE[dtype]
-        if dtype in NARROW and primitive in ("max", "min"):  # NumPy's loops for these types prefer the first of two equals
+        if dtype == "float16" and primitive in _EXTREMES:  # NumPy's loops for this type prefer the first of two equals
             operands = operands[::-1]
-        if primitive in ("abs", "sign") and t[0] == "u" and primitive == "abs":
+        if primitive == "abs" and t[0] == "u":
             return self.cast(operands[0], dtype)
         if primitive in _BITWISE:
             t = "b" if t in ("i8", "u8") else t.replace("u", "i")
         refs = tuple(self.cast(x, dtype).ref for x in operands)
-        name = f"{primitive}.{t}"
+        name = f"{primitive}.{'bf16' if dtype == 'bfloat16' and primitive in _NOTING else t}"
         form = self._constant_form(primitive, operands, dtype) if t in ("f32", "f64") else None
+        if form in ("addk", "mulk") and isinstance(operands[0], Number):
+            refs = refs[::-1]
         ref = self.step(f"{form}.{t}" if form else name, refs, dtype)
         if dtype in NARROW and primitive not in _EXACT:
             ref = self.step(NARROW[dtype], (ref,), dtype)
@@ -213,15 +226,15 @@ class Recorder:
         if primitive in ("max", "min"):
             number = first if isinstance(first, Number) else second
             assert isinstance(number, Number)
-            if number.value != number.value:
+            if number.value != number.value or (dtype == "bfloat16" and number is first):
                 return None
             return f"{primitive}k" if isinstance(second, Number) else f"k{primitive}"
         forms = _WITH_CONSTANT.get(primitive)
         return None if forms is None else forms[0] if isinstance(second, Number) else forms[1]
 
     def test(self, primitive: str, operands: tuple[Value, ...], loop: str) -> Tensor:
-        t = COMPUTE[loop]
-        if t[0] != "f" and len(operands) == 1:
+        t = "bf16" if loop == "bfloat16" and primitive in _NOTING else COMPUTE[loop]
+        if COMPUTE[loop][0] != "f" and len(operands) == 1:
             raise NotFusable(f"{primitive} of integers is a constant")
         refs = tuple(self.cast(x, loop).ref for x in operands)
         return Tensor(self.step(f"{primitive}.{t}", refs, loop), "bool")

@@ -101,6 +101,45 @@ def _numeric_extreme(t: str, predicate: str) -> Emit:
     return emit
 
 
+def _noting(plain: Emit, first: bool) -> Emit:
+    """An extreme of bfloat16: comparing a number with a NaN is an event there; `first`: which operand is looked at first."""
+
+    def emit(e: Emitter, a: str, b: str) -> str:
+        number, other = (b, a) if first else (a, b)
+        mask = f"{e.compare('uno', 'float', other, other)}, {e.compare('ord', 'float', number, number)}"
+        _note(e, [e.new(f"and {e.vector('i1')} {mask}")])
+        return plain(e, a, b)
+
+    return emit
+
+
+def _bfloat_primitives() -> Iterator[Primitive]:
+    pair = ("f32", "f32")
+    for name, predicate in (("max", "ogt"), ("min", "olt")):
+        yield Primitive(f"{name}.bf16", pair, "f32", _noting(_extreme("f32", predicate), False))
+        yield Primitive(f"f{name}.bf16", pair, "f32", _noting(_numeric_extreme("f32", predicate), True))
+    for name in ("lt", "le", "gt", "ge"):
+        yield Primitive(f"{name}.bf16", pair, "b", _noting_compare(name))
+    yield Primitive("sign.bf16", ("f32",), "f32", _bfloat_sign)
+
+
+def _noting_compare(name: str) -> Emit:
+    """A comparison of bfloat16, where a NaN is an event."""
+
+    def emit(e: Emitter, a: str, b: str) -> str:
+        _note(e, [e.compare("uno", "float", a, b)])
+        return _as_bool(e, e.compare(f"o{name}", "float", a, b))
+
+    return emit
+
+
+def _bfloat_sign(e: Emitter, a: str) -> str:
+    """-1 or 1; zeros and NaN as they are."""
+    one, minus, zero = (e.same("float", _float("f32", v)) for v in (1.0, -1.0, 0.0))
+    y = e.choose("float", e.compare("ogt", "float", a, zero), one, a)
+    return e.choose("float", e.compare("olt", "float", a, zero), minus, y)
+
+
 def _negate(t: str) -> Emit:
     return lambda e, a: e.new(f"fneg {e.vector(ELEMENT[t])} {a}")
 
@@ -250,6 +289,33 @@ def _quotient(t: str, remainder: bool) -> Emit:
     return emit
 
 
+def _long_quotient(t: str, remainder: bool) -> Emit:
+    """The same for 64 bits, by the processor's division, element by element."""
+    signed, element = t in SIGNED, ELEMENT[t]
+
+    def emit(e: Emitter, a: str, b: str) -> str:
+        v = e.vector(element)
+        zero, one = e.same(element, "0"), e.same(element, "1")
+        bad = is_zero = e.compare("eq", element, b, zero)
+        if signed:
+            smallest = e.compare("eq", element, a, e.same(element, str(-(1 << 63))))
+            over = e.new(f"and {e.vector('i1')} {smallest}, {e.compare('eq', element, b, e.same(element, '-1'))}")
+            bad = e.new(f"or {e.vector('i1')} {is_zero}, {over}")
+        _note(e, [bad])
+        divisor = e.choose(element, bad, one, b)
+        towards_zero = e.new(f"{'sdiv' if signed else 'udiv'} {v} {a}, {divisor}")
+        rest = e.new(f"sub {v} {a}, {e.new(f'mul {v} {towards_zero}, {divisor}')}")
+        quotient = towards_zero
+        if signed:  # round down, and let the remainder have the divisor's sign
+            signs = e.compare("slt", element, e.new(f"xor {v} {rest}, {divisor}"), zero)
+            down = e.new(f"and {e.vector('i1')} {signs}, {e.compare('ne', element, rest, zero)}")
+            quotient = e.choose(element, down, e.new(f"sub {v} {towards_zero}, {one}"), towards_zero)
+            rest = e.choose(element, down, e.new(f"add {v} {rest}, {divisor}"), rest)
+        return e.choose(element, is_zero, zero, rest if remainder else quotient)
+
+    return emit
+
+
 def _integer_primitives(t: str) -> Iterator[Primitive]:
     pair = (t, t)
     for name in ("add", "sub", "mul"):
@@ -265,9 +331,9 @@ def _integer_primitives(t: str) -> Iterator[Primitive]:
     yield Primitive(f"sign.{t}", (t,), t, _integer_sign(t))
     yield Primitive(f"shl.{t}", pair, t, _shift(t, True))
     yield Primitive(f"shr.{t}", pair, t, _shift(t, False))
-    if SIZE[t] <= 4:
-        yield Primitive(f"floordiv.{t}", pair, t, _quotient(t, False))
-        yield Primitive(f"mod.{t}", pair, t, _quotient(t, True))
+    quotient = _quotient if SIZE[t] <= 4 else _long_quotient
+    yield Primitive(f"floordiv.{t}", pair, t, quotient(t, False))
+    yield Primitive(f"mod.{t}", pair, t, quotient(t, True))
     for name, predicate in (("eq", "eq"), ("ne", "ne"), ("lt", f"{sign}lt"), ("le", f"{sign}le"), ("gt", f"{sign}gt"), ("ge", f"{sign}ge")):
         yield Primitive(f"{name}.{t}", pair, "b", _compare(t, predicate))
 
@@ -325,6 +391,19 @@ def _cast_primitives() -> Iterator[Primitive]:
 
 def _round_half(e: Emitter, x: str) -> str:
     return e.convert("fpext", "half", e.convert("fptrunc", "float", x, "half"), "float")
+
+
+def _double_to_half(e: Emitter, x: str) -> str:
+    """Rounded once: on the way, float32 keeps in its last bit that something was cut off."""
+    v = e.vector("i32")
+    near = e.convert("fptrunc", "double", x, "float")
+    back = e.convert("fpext", "float", near, "double")
+    bits = e.convert("bitcast", "float", near, "i32")
+    size = e.call(e.vector("double"), f"llvm.fabs.v{e.lanes}f64", (e.vector("double"), x))
+    back_size = e.call(e.vector("double"), f"llvm.fabs.v{e.lanes}f64", (e.vector("double"), back))
+    cut = e.choose("i32", e.compare("ogt", "double", back_size, size), e.new(f"sub {v} {bits}, {e.same('i32', '1')}"), bits)
+    odd = e.choose("i32", e.compare("one", "double", back, x), e.new(f"or {v} {cut}, {e.same('i32', '1')}"), cut)
+    return _round_half(e, e.convert("bitcast", "i32", odd, "float"))
 
 
 def bfloat_bits(e: Emitter, x: str) -> str:
@@ -386,6 +465,8 @@ def table() -> dict[str, Primitive]:
         out += _integer_primitives(t)
     out += _bool_primitives()
     out += _cast_primitives()
+    out += _bfloat_primitives()
+    out.append(Primitive("cast.f64.f16", ("f64",), "f32", _double_to_half))
     out.append(Primitive("round.f16", ("f32",), "f32", _round_half, hot=True))
     out.append(Primitive("round.bf16", ("f32",), "f32", _round_bfloat, hot=True))
     return {p.name: p for p in out}

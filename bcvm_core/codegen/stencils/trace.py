@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...dtypes import BY_NAME
-from ...errors import BcvmError
+from ...errors import BcvmError, Decline
 from ...ops import registry
 from ...ops.algorithms import ALGORITHMS
 from .graph import NotFusable
@@ -60,6 +60,11 @@ class _Traced(np.ndarray[Any, Any]):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is np.where and len(args) == 3 and not kwargs:
             return _record_where(*args)
+        if function is np.broadcast_arrays and not kwargs:
+            return args
+        if function is np.round and args[1:] in ((), (0,)) and set(kwargs) <= {"out"} and kwargs.get("out") is None:
+            if self.dtype.kind == "f":
+                return _record_ufunc(np.rint, (self,), None)
         if function is np.clip:
             return super().__array_function__(function, types, args, kwargs)
         raise NotFusable(f"numpy.{function.__name__} has no stencil")
@@ -216,14 +221,14 @@ def _expand(op: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Expans
             arguments.append(value)
     _state.numbers = numbers  # type: ignore[attr-defined]
     try:
-        result = _definition(op)(*arguments, **attrs)
+        result = _definition(op, not attrs)(*arguments, **attrs)
         if not isinstance(result, _Traced):
             raise NotFusable(f"{op} gives {type(result).__name__}")
         value = _tensor_of(result)
         return Expansion(tuple(recorder.steps), value.ref, value.dtype)
     except NotFusable as error:
         return Expansion((), Operand(0), "", f"{op}: {error}")
-    except (TypeError, ValueError, OverflowError, AttributeError, BcvmError) as error:
+    except (TypeError, ValueError, OverflowError, AttributeError, BcvmError, Decline) as error:
         return Expansion((), Operand(0), "", f"{op}: {type(error).__name__}: {error}")
     finally:
         _state.recorder = None
@@ -238,8 +243,11 @@ def _own(value: Any) -> Any:
     return value
 
 
-def _definition(op: str) -> Callable[..., Any]:
-    if op in ALGORITHMS:
+def _definition(op: str, plain: bool) -> Callable[..., Any]:
+    if op in ALGORITHMS and plain:
         return lambda x: x.apply_algorithm(op)
-    definition: Callable[..., Any] = registry.row(op).definition
+    row = registry.row(op)
+    if row.fuse != "elementwise" or row.shape_rule != "elementwise" or row.writes:
+        raise NotFusable("not elementwise")
+    definition: Callable[..., Any] = row.definition
     return definition
