@@ -39,6 +39,7 @@ class Config:
     prune_after: int = 8  # BCVM_PRUNE_AFTER: misses without a hit before a probe is taken out
     cache_dir: str | None = None  # BCVM_CACHE_DIR: where compiled template kernels are kept
     force_tier: str | None = None  # BCVM_FORCE_TIER: "interpreter", "linked" or "plain" instead of the best that works
+    fuse: bool = True  # BCVM_FUSE=0: no fused kernels, every op runs by itself
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
 
 
@@ -51,6 +52,7 @@ def _from_environment() -> Config:
         prune_after=_int("BCVM_PRUNE_AFTER", 8),
         cache_dir=os.environ.get("BCVM_CACHE_DIR") or None,
         force_tier=os.environ.get("BCVM_FORCE_TIER") or None,
+        fuse=_flag("BCVM_FUSE", True),
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
     )
 

@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .. import config
 from ..errors import Decline
 from ..frontend.lowering import RegionCode, op_name
+from ..fusion.segments import Segment, find
 from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
 from ..tiers.select import CallSite, commit
@@ -35,6 +37,8 @@ class Runner(Protocol):
 
     def hold(self, target: Any, value: Any) -> None: ...
 
+    def fused(self, segment: Segment) -> Callable[..., Any]: ...
+
 
 def is_load(instruction: Instruction) -> bool:
     """Does the instruction take a value out of an attribute or a container?"""
@@ -51,6 +55,7 @@ class PlanWriter:
         self.namespace: dict[str, Any] = {"read_attribute": read_attribute, "step": on_step, "store_item": store_item, "commit": commit}
         self.namespace["__name__"] = f"{__package__}.steps"
         self.lines: list[str] = []
+        self.open: tuple[Segment, list[str]] | None = None  # the segment under way, and the lines before it
         self.params: list[str] = []
         self.checks = Checks(self.program)
         self.namespace["check"] = check
@@ -59,7 +64,10 @@ class PlanWriter:
         """`def steps(...)`; for a region with a write the result is a function that commits it."""
         write_at = self.runner.code.write_at
         look_at = self._look_at() if self.runner.hidden else -1
+        segments = self._segments()
         for pc, instruction in enumerate(self.program.instructions):
+            if pc in segments:
+                self._begin_segment(segments[pc])
             self.lines += self._checks(instruction)
             if pc == write_at and self.on_step is not None:
                 self.lines += self._write_value(pc, instruction)
@@ -70,7 +78,38 @@ class PlanWriter:
             self.lines.append(self._line(pc, instruction))
             if pc == look_at:
                 self.lines.append(self._look(pc))
+            if self.open is not None and pc == self.open[0].pcs[-1]:
+                self._end_segment()
         return self._function(self.lines)
+
+    def _segments(self) -> dict[int, Segment]:
+        """Segments that run as one kernel, by the pc of their first op; none while ops are watched one by one."""
+        if self.on_step is not None or not config.current.fuse:
+            return {}
+        code = self.runner.code
+        barred = set(range(len(self.program.instructions)))
+        barred -= set(range(code.write_at if code.write_at is not None else len(barred)))
+        if self.runner.hidden:
+            barred |= set(range(self._look_at() + 1))
+        return {segment.first: segment for segment in find(self.program, frozenset(barred))}
+
+    def _begin_segment(self, segment: Segment) -> None:
+        """What follows up to the segment's end runs only when its kernel does not."""
+        name = f"f{segment.first}"
+        self.namespace[name] = self.runner.fused(segment)
+        results = [f"r{r}" for r in segment.outputs]
+        self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in segment.inputs)})")
+        self.lines.append("if fused is not None:")
+        self.lines.append(f"    {', '.join(results)} = fused")
+        self.lines.append("else:")
+        self.open = (segment, self.lines)
+        self.lines = []
+
+    def _end_segment(self) -> None:
+        assert self.open is not None
+        body, self.lines = self.lines, self.open[1]
+        self.lines += [f"    {line}" for line in body]
+        self.open = None
 
     def _look_at(self) -> int:
         """The last load of a value out of a container or attribute."""

@@ -10,10 +10,13 @@ import numpy as np
 from .. import config, fpstatus
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
+from ..devices import base
 from ..frontend.lowering import RegionCode, op_name
+from ..fusion.segments import Segment
 from ..isa.hints import ANY, ShapeHint
 from ..isa.program import read_by
 from ..ops import registry
+from ..tiers.fuse import FusedSite
 from ..tiers.select import CallSite
 from .attributes import UnsafeAttribute
 from .forced import interpret_region
@@ -125,7 +128,7 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "steps", "shapes")
+    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "segments", "steps", "shapes")
 
     def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool, types: tuple[type, ...]) -> None:
         self.region = region
@@ -136,6 +139,7 @@ class RegionRunner:
         self.order = [region.code.inputs.index(name) for name in code.inputs]
         self.types = tuple(types[i] for i in self.order)
         self.sites: dict[int, CallSite] = {}
+        self.segments: dict[int, FusedSite] = {}
         self.shapes: list[Any] = []  # of the latest inputs
         self.steps = self._generate()
 
@@ -253,6 +257,14 @@ class RegionRunner:
         hints = {i.operands[0]: i.operands[2] for i in self.code.program.instructions if i.opcode == "LOAD_TENSOR"}
         known = [hints[r] for r in read_by(self.code.program.instructions[pc]) if r in hints]
         return next((hint for hint in known if hint != ANY), None)
+
+    def fused(self, segment: Segment) -> Callable[..., Any]:
+        """The kernel site of a segment."""
+        site = self.segments[segment.first] = FusedSite(segment, uniform=self.personality != "numpy")
+        if self.personality == "numpy":
+            return site
+        adapter = base.adapter_for_personality(self.personality)
+        return site if adapter is None else adapter.fused(site)
 
     def site(self, pc: int, op: str) -> CallSite:
         """The call site of an instruction, made once."""

@@ -78,6 +78,8 @@ class _Allocator:
                 self.free_spills.append(self.spilled.pop(value))
 
     def put(self, value: int, slot: int) -> None:
+        if not self.uses[value]:
+            return  # computed for its events only
         self.slots[slot] = value
         self.place[value] = slot
 

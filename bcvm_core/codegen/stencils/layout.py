@@ -9,7 +9,7 @@ import numpy as np
 
 from .graph import Const, FusedGraph
 
-Pattern = tuple[tuple[int, ...], tuple[int, ...]]  # per axis: length (1 or 2), and the rank of its stride
+Pattern = tuple[tuple[int, ...], tuple[int, ...]]  # per axis: length (1 or 2), and the rank of its stride (0: no stride) with its sign
 
 
 def empty_outputs(graph: FusedGraph, arrays: list[Any], shape: tuple[int, ...], dtypes: list[Any]) -> list[Any]:
@@ -27,7 +27,7 @@ def _empty(shape: tuple[int, ...], dtype: Any, order: tuple[int, ...]) -> Any:
 
 
 def _pattern(x: Any) -> Pattern:
-    steps = sorted({abs(s) for s in x.strides})
+    steps = [0, *sorted({abs(s) for s in x.strides if s})]
     return tuple(min(d, 2) for d in x.shape), tuple((1 if s >= 0 else -1) * steps.index(abs(s)) for s in x.strides)
 
 
@@ -44,7 +44,7 @@ def _orders(graph: FusedGraph, patterns: tuple[Pattern, ...], ndim: int) -> tupl
 def _small(pattern: Pattern) -> Any:
     """A tiny array whose strides compare like those of the pattern."""
     shape, ranks = pattern
-    strides = tuple((-1 if rank < 0 else 1) * 16 ** abs(rank) for rank in ranks)
+    strides = tuple((-1 if rank < 0 else 1) * 4 ** abs(rank) if rank else 0 for rank in ranks)
     low = sum(min(0, s * (d - 1)) for s, d in zip(strides, shape, strict=True))
     high = sum(max(0, s * (d - 1)) for s, d in zip(strides, shape, strict=True))
     return np.ndarray(shape, np.int8, bytearray(high - low + 1), -low, strides)

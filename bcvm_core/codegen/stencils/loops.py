@@ -6,6 +6,7 @@ bfloat16, rounded after each operation as op-by-op evaluation rounds.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Final
@@ -175,8 +176,7 @@ class Recorder:
         if name == "positive":
             return self.cast(operands[0], loop)
         if name == "clip":
-            low = self.arithmetic("max", operands[:2], loop)
-            return self.arithmetic("min", (low, operands[2]), loop)
+            return self.clip(operands, loop)
         if name in _LOGIC:
             return self.logic(_LOGIC[name], operands)
         if loop == "bool":
@@ -186,6 +186,12 @@ class Recorder:
         if name not in _PLAIN:
             raise NotFusable(f"no stencil for numpy.{name}")
         return self.arithmetic(_PLAIN[name], operands, result)
+
+    def clip(self, operands: tuple[Value, ...], loop: str) -> Tensor:
+        x, low, high = operands
+        if _clip_keeps_equals() and loop in ("float32", "float64"):
+            return self.arithmetic("min", (high, self.arithmetic("max", (low, x), loop)), loop)
+        return self.arithmetic("min", (self.arithmetic("max", (x, low), loop), high), loop)
 
     def degrees(self, ratio: tuple[float, float], x: Value, dtype: str) -> Tensor:
         """x times a ratio that was computed in the type of the loop (float32 for narrower ones)."""
@@ -202,7 +208,7 @@ class Recorder:
         t = COMPUTE[dtype]
         if dtype == "float16" and primitive in _EXTREMES:  # NumPy's loops for this type prefer the first of two equals
             operands = operands[::-1]
-        if primitive == "abs" and t[0] == "u":
+        if (primitive == "abs" and t[0] == "u") or (primitive in ("floor", "ceil", "trunc") and t[0] != "f"):
             return self.cast(operands[0], dtype)
         if primitive in _BITWISE:
             t = "b" if t in ("i8", "u8") else t.replace("u", "i")
@@ -235,9 +241,17 @@ class Recorder:
     def test(self, primitive: str, operands: tuple[Value, ...], loop: str) -> Tensor:
         t = "bf16" if loop == "bfloat16" and primitive in _NOTING else COMPUTE[loop]
         if COMPUTE[loop][0] != "f" and len(operands) == 1:
-            raise NotFusable(f"{primitive} of integers is a constant")
+            return self.settled(primitive, operands[0], loop)
         refs = tuple(self.cast(x, loop).ref for x in operands)
         return Tensor(self.step(f"{primitive}.{t}", refs, loop), "bool")
+
+    def settled(self, primitive: str, x: Value, loop: str) -> Tensor:
+        """Tests that have one answer for integers: whether x equals itself, or does not."""
+        if primitive == "signbit":
+            raise NotFusable("signbit of integers")
+        t = "u8" if loop == "bool" else COMPUTE[loop]
+        ref = self.cast(x, loop).ref
+        return Tensor(self.step(f"{'eq' if primitive == 'isfinite' else 'ne'}.{t}", (ref, ref), loop), "bool")
 
     def logic(self, primitive: str, operands: tuple[Value, ...]) -> Tensor:
         refs = tuple(self.truth(x).ref for x in operands)
@@ -252,8 +266,10 @@ class Recorder:
         primitive = _ON_BOOL.get(name)
         if primitive is None and name in _PLAIN and _PLAIN[name] in (*_BITWISE, "not"):
             primitive = _PLAIN[name]
-        if name in ("absolute",):
+        if name in ("absolute", "floor", "ceil", "trunc"):
             return self.cast(operands[0], "bool")
+        if name in ("isnan", "isinf", "isfinite"):
+            return self.settled(name, operands[0], "bool")
         refs = tuple(self.cast(x, "bool").ref for x in operands)
         if primitive is not None:
             return Tensor(self.step(f"{primitive}.b", refs, "bool"), "bool")
@@ -280,12 +296,28 @@ def constant_bits(value: Any, dtype: str) -> int:
     """A number as the bit pattern of the register type that stands for `dtype`. Raises NotFusable when it does not convert."""
     with np.errstate(all="ignore"):
         try:
-            number = np.asarray(value).astype(BY_NAME[dtype].numpy)
+            given = np.asarray(value)
+            number = given.astype(BY_NAME[dtype].numpy)
+            if not _fits(given, number):
+                raise NotFusable(f"the constant {value!r} does not fit into {dtype}")
             if dtype in NARROW:
                 number = number.astype(np.float32)
         except (TypeError, ValueError, OverflowError) as error:
             raise NotFusable(f"the constant {value!r} does not convert to {dtype}") from error
     return int.from_bytes(number.tobytes(), "little")
+
+
+def _fits(given: Any, number: Any) -> bool:
+    """Whether a conversion that NumPy may refuse or report went well."""
+    if number.dtype.kind in "iu":
+        return given.dtype.kind not in "iu" or int(given) == int(number)
+    return number.dtype.kind == "b" or not np.isfinite(given.astype(np.float64)) or bool(np.isfinite(number.astype(np.float64)))
+
+
+@functools.cache
+def _clip_keeps_equals() -> bool:
+    """Which of two equal zeros `numpy.clip` gives: x itself, or the limit (this changed with NumPy 2)."""
+    return bool(np.signbit(np.clip(np.full(9, -0.0), 0.0, 1.0)).all())
 
 
 def dtype_name(dtype: Any) -> str:

@@ -1,4 +1,4 @@
-"""From a graph of ops to typed steps over stencils: ops expanded into primitives, constants collected, dead values left out."""
+"""From a graph of ops to typed steps over stencils: ops expanded into primitives, constants collected, dead values left out where nobody can tell."""
 
 from __future__ import annotations
 
@@ -144,8 +144,10 @@ def _step(b: _Builder, step: Step, operands: tuple[Any, ...], refs: list[int], t
 
 
 def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lowered:
-    """Only what the outputs need, renumbered."""
+    """What the outputs need, renumbered, and what else may raise an event."""
+    primitives = table()
     needed = set(outputs)
+    needed.update(k for k, value in enumerate(b.values) if type(value) is Computed and not primitives[value.primitive].quiet)
     for at in range(len(b.values) - 1, -1, -1):
         value = b.values[at]
         if at in needed and type(value) is Computed:
@@ -154,7 +156,6 @@ def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lower
     number = {old: new for new, old in enumerate(order)}
     values: list[Value] = []
     width = 4
-    primitives = table()
     for old in order:
         value = b.values[old]
         if type(value) is Computed:

@@ -33,6 +33,7 @@ class Primitive:
     """`name`: "add.f32". `const`: operand that can come from the constants (-1: none).
 
     `hot` primitives exist for every choice of registers, the others for the first slots only.
+    `quiet` ones raise no floating-point event whatever the operands are.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Primitive:
     emit: Emit
     const: int = -1
     hot: bool = False
+    quiet: bool = False
 
 
 def _float(t: str, value: float) -> str:
@@ -202,23 +204,23 @@ def _float_primitives(t: str) -> Iterator[Primitive]:
     for name, instruction in (("ksub", "fsub"), ("kdiv", "fdiv")):
         yield Primitive(f"{name}.{t}", pair, t, _instruction(instruction, t), const=0, hot=True)
     for name, ordered, or_nan in (("max", "ogt", "ugt"), ("min", "olt", "ult")):
-        yield Primitive(f"{name}.{t}", pair, t, _extreme(t, ordered), hot=True)
-        yield Primitive(f"{name}k.{t}", pair, t, _extreme_number(t, or_nan), const=1, hot=True)
-        yield Primitive(f"k{name}.{t}", pair, t, _extreme_number(t, ordered), const=0, hot=True)
-        yield Primitive(f"f{name}.{t}", pair, t, _numeric_extreme(t, ordered))
-    yield Primitive(f"copysign.{t}", pair, t, _intrinsic("copysign", t))
-    yield Primitive(f"neg.{t}", (t,), t, _negate(t), hot=True)
-    yield Primitive(f"abs.{t}", (t,), t, _intrinsic("fabs", t), hot=True)
+        yield Primitive(f"{name}.{t}", pair, t, _extreme(t, ordered), hot=True, quiet=True)
+        yield Primitive(f"{name}k.{t}", pair, t, _extreme_number(t, or_nan), const=1, hot=True, quiet=True)
+        yield Primitive(f"k{name}.{t}", pair, t, _extreme_number(t, ordered), const=0, hot=True, quiet=True)
+        yield Primitive(f"f{name}.{t}", pair, t, _numeric_extreme(t, ordered), quiet=True)
+    yield Primitive(f"copysign.{t}", pair, t, _intrinsic("copysign", t), quiet=True)
+    yield Primitive(f"neg.{t}", (t,), t, _negate(t), hot=True, quiet=True)
+    yield Primitive(f"abs.{t}", (t,), t, _intrinsic("fabs", t), hot=True, quiet=True)
     yield Primitive(f"square.{t}", (t,), t, _square(t), hot=True)
     yield Primitive(f"sqrt.{t}", (t,), t, _intrinsic("sqrt", t), hot=True)
     yield Primitive(f"reciprocal.{t}", (t,), t, _reciprocal(t))
-    yield Primitive(f"sign.{t}", (t,), t, _float_sign(t))
+    yield Primitive(f"sign.{t}", (t,), t, _float_sign(t), quiet=True)
     for name, intrinsic in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("rint", "roundeven")):
         yield Primitive(f"{name}.{t}", (t,), t, _intrinsic(intrinsic, t))
     for name in ("isnan", "isinf", "isfinite", "signbit"):
-        yield Primitive(f"{name}.{t}", (t,), "b", _pattern_test(t, name))
+        yield Primitive(f"{name}.{t}", (t,), "b", _pattern_test(t, name), quiet=True)
     for name, predicate in (("eq", "oeq"), ("ne", "une"), ("lt", "olt"), ("le", "ole"), ("gt", "ogt"), ("ge", "oge")):
-        yield Primitive(f"{name}.{t}", pair, "b", _compare(t, predicate))
+        yield Primitive(f"{name}.{t}", pair, "b", _compare(t, predicate), quiet=True)
 
 
 # -- integers ------------------------------------------------------------------------------------
@@ -316,26 +318,30 @@ def _long_quotient(t: str, remainder: bool) -> Emit:
     return emit
 
 
+def _from_constant(name: str, t: str, constant: str) -> Emit:
+    return lambda e, a: e.new(f"{name} {e.vector(ELEMENT[t])} {e.same(ELEMENT[t], constant)}, {a}")
+
+
 def _integer_primitives(t: str) -> Iterator[Primitive]:
     pair = (t, t)
     for name in ("add", "sub", "mul"):
-        yield Primitive(f"{name}.{t}", pair, t, _instruction(name, t))
+        yield Primitive(f"{name}.{t}", pair, t, _instruction(name, t), quiet=True)
     sign = "u" if t in UNSIGNED else "s"
     for name in ("max", "min"):
-        yield Primitive(f"{name}.{t}", pair, t, _intrinsic(f"{sign}{name}", t))
-    yield Primitive(f"neg.{t}", (t,), t, lambda e, a: e.new(f"sub {e.vector(ELEMENT[t])} {e.same(ELEMENT[t], '0')}, {a}"))
-    yield Primitive(f"not.{t}", (t,), t, lambda e, a: e.new(f"xor {e.vector(ELEMENT[t])} {a}, {e.same(ELEMENT[t], '-1')}"))
+        yield Primitive(f"{name}.{t}", pair, t, _intrinsic(f"{sign}{name}", t), quiet=True)
+    yield Primitive(f"neg.{t}", (t,), t, _from_constant("sub", t, "0"), quiet=True)
+    yield Primitive(f"not.{t}", (t,), t, _from_constant("xor", t, "-1"), quiet=True)
     if t in SIGNED:
-        yield Primitive(f"abs.{t}", (t,), t, _integer_absolute(t))
-    yield Primitive(f"square.{t}", (t,), t, _square(t))
-    yield Primitive(f"sign.{t}", (t,), t, _integer_sign(t))
-    yield Primitive(f"shl.{t}", pair, t, _shift(t, True))
-    yield Primitive(f"shr.{t}", pair, t, _shift(t, False))
+        yield Primitive(f"abs.{t}", (t,), t, _integer_absolute(t), quiet=True)
+    yield Primitive(f"square.{t}", (t,), t, _square(t), quiet=True)
+    yield Primitive(f"sign.{t}", (t,), t, _integer_sign(t), quiet=True)
+    yield Primitive(f"shl.{t}", pair, t, _shift(t, True), quiet=True)
+    yield Primitive(f"shr.{t}", pair, t, _shift(t, False), quiet=True)
     quotient = _quotient if SIZE[t] <= 4 else _long_quotient
     yield Primitive(f"floordiv.{t}", pair, t, quotient(t, False))
     yield Primitive(f"mod.{t}", pair, t, quotient(t, True))
     for name, predicate in (("eq", "eq"), ("ne", "ne"), ("lt", f"{sign}lt"), ("le", f"{sign}le"), ("gt", f"{sign}gt"), ("ge", f"{sign}ge")):
-        yield Primitive(f"{name}.{t}", pair, "b", _compare(t, predicate))
+        yield Primitive(f"{name}.{t}", pair, "b", _compare(t, predicate), quiet=True)
 
 
 # -- bits, choice, conversion --------------------------------------------------------------------
@@ -344,14 +350,14 @@ def _integer_primitives(t: str) -> Iterator[Primitive]:
 def _bool_primitives() -> Iterator[Primitive]:
     for name in ("and", "or", "xor"):
         for t in ("b", "i16", "i32", "i64"):  # by width: the same bits for signed and unsigned; "b" serves single bytes
-            yield Primitive(f"{name}.{t}", (t, t), t, _instruction(name, t))
-    yield Primitive("not.b", ("b",), "b", lambda e, a: e.new(f"xor {e.vector('i8')} {a}, {e.same('i8', '1')}"))
+            yield Primitive(f"{name}.{t}", (t, t), t, _instruction(name, t), quiet=True)
+    yield Primitive("not.b", ("b",), "b", _from_constant("xor", "b", "1"), quiet=True)
     for t in ("b", "i16", "i32", "i64"):
 
         def choose(e: Emitter, c: str, a: str, b: str, t: str = t) -> str:
             return e.choose(ELEMENT[t], e.convert("trunc", "i8", c, "i1"), a, b)
 
-        yield Primitive(f"where.{t}", ("b", t, t), t, choose)
+        yield Primitive(f"where.{t}", ("b", t, t), t, choose, quiet=True)
 
 
 def _cast(source: str, result: str) -> Emit:
@@ -386,7 +392,7 @@ def _cast_primitives() -> Iterator[Primitive]:
     for source in ("b", *NUMBERS):
         for result in ("b", *NUMBERS):
             if source != result:
-                yield Primitive(f"cast.{source}.{result}", (source,), result, _cast(source, result))
+                yield Primitive(f"cast.{source}.{result}", (source,), result, _cast(source, result), quiet=source not in FLOATS or result == "b")
 
 
 def _round_half(e: Emitter, x: str) -> str:

@@ -1,0 +1,142 @@
+"""Which instructions of a straight line become one fused kernel: maximal runs of elementwise ops.
+
+A segment says nothing of element types or shapes: those are decided when the tensors arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..isa.constants import SCALAR_TYPES
+from ..isa.program import Arg, Instruction, Program, read_by
+from ..ops import registry
+
+MIN_OPS = 2  # one op is a kernel of its own already
+_NEUTRAL = frozenset({"FUSE_START", "FUSE_END", "NOP", "LOAD_CONST"})  # may stand inside without belonging to it
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A Python number among the operands of an op."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOp:
+    """One op of a segment; operands are registers or `Scalar`s."""
+
+    pc: int
+    op: str
+    operands: tuple[int | Scalar, ...]
+    attrs: tuple[tuple[str, Any], ...]
+    dest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Instructions `pcs` as one kernel: `inputs` are the registers it reads, `outputs` those that are read after it."""
+
+    ops: tuple[SegmentOp, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def first(self) -> int:
+        return self.ops[0].pc
+
+    @property
+    def pcs(self) -> tuple[int, ...]:
+        return tuple(op.pc for op in self.ops)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(op.op for op in self.ops)
+
+
+def find(program: Program, barred: frozenset[int] = frozenset()) -> list[Segment]:
+    """The segments of a straight-line program, in order. Instructions in `barred` belong to none."""
+    code = program.instructions
+    reads_after = _last_reads(code)
+    found = [_segment(run, reads_after) for run in _runs(program, barred) if len(run) >= MIN_OPS]
+    return [s for s in found if s.inputs and s.outputs]
+
+
+def _runs(program: Program, barred: frozenset[int]) -> Iterator[list[SegmentOp]]:
+    """Ops that follow each other; what lies between must not depend on a run it interrupts."""
+    run: list[SegmentOp] = []
+    for pc, instruction in enumerate(program.instructions):
+        op = None if pc in barred else _op_of(pc, instruction, program.consts)
+        if op is not None:
+            run.append(op)
+        elif run and not _stands_aside(instruction):
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _stands_aside(instruction: Instruction) -> bool:
+    return instruction.opcode in _NEUTRAL
+
+
+def _op_of(pc: int, instruction: Instruction, consts: Sequence[Any]) -> SegmentOp | None:
+    row = instruction.row
+    if row.const_op is not None:
+        dest, source, value = instruction.operands
+        operands: tuple[int | Scalar, ...] = (Scalar(value), source) if row.reversed else (source, Scalar(value))
+        return SegmentOp(pc, row.const_op, operands, (), dest) if _is_elementwise(row.const_op) else None
+    if instruction.opcode != "CALL_OP":
+        return None
+    dest, name, _, args = instruction.operands
+    if not _is_elementwise(name):
+        return None
+    places: list[int | Scalar] = []
+    attrs: list[tuple[str, Any]] = []
+    for arg in args:
+        if arg.name is not None:
+            if not arg.is_const:
+                return None
+            attrs.append((arg.name, consts[arg.index]))
+            continue
+        place = _place(arg, consts)
+        if place is None:
+            return None
+        places.append(place)
+    return SegmentOp(pc, name, tuple(places), tuple(sorted(attrs, key=lambda item: item[0])), dest)
+
+
+def _place(arg: Arg, consts: Sequence[Any]) -> int | Scalar | None:
+    if not arg.is_const:
+        return arg.index
+    value = consts[arg.index]
+    return Scalar(value) if type(value) in SCALAR_TYPES else None
+
+
+def _is_elementwise(name: str) -> bool:
+    row = registry.row(name)
+    return row.fuse == "elementwise" and row.shape_rule == "elementwise" and not row.writes and row.family != "random"
+
+
+def _last_reads(code: Sequence[Instruction]) -> dict[int, int]:
+    """register -> pc of its last read."""
+    last: dict[int, int] = {}
+    for pc, instruction in enumerate(code):
+        for register in read_by(instruction):
+            last[register] = pc
+    return last
+
+
+def _segment(run: list[SegmentOp], last_read: dict[int, int]) -> Segment:
+    inside = {op.dest for op in run}
+    members = {op.pc for op in run}
+    end = run[-1].pc
+    inputs: dict[int, None] = {}
+    for op in run:
+        for place in op.operands:
+            if isinstance(place, int) and place not in inside:
+                inputs[place] = None
+    outputs = tuple(op.dest for op in run if last_read.get(op.dest, -1) > end and op.pc in members)
+    return Segment(tuple(run), tuple(inputs), outputs)

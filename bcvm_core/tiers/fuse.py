@@ -1,0 +1,152 @@
+"""Tier 2: a segment of elementwise ops as one kernel, spliced for the pattern of its operands.
+
+The *pattern* of a call is the element type and the way it repeats (as it lies, one element, along a
+row, down a column, strided) of each operand, numbered in mixed radix. A kernel is spliced at a
+pattern's first use and kept; a new shape of the same pattern is no new kernel.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from .. import config, dtypes
+from ..codegen.stencils import kernel as kernels
+from ..codegen.stencils.graph import LAYOUTS, Const, FusedGraph, Input, Node, NotFusable
+from ..fusion.segments import Scalar, Segment
+
+_ndarray: Final = np.ndarray
+_TYPES: Final = tuple(row.name for row in dtypes.TABLE)
+_RADIX: Final = len(_TYPES) * len(LAYOUTS)
+_MAX_PATTERNS: Final = 32
+_WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
+
+
+@dataclass(slots=True)
+class Pattern:
+    """What was decided for one pattern of operands."""
+
+    number: int
+    text: str
+    kernel: kernels.FusedKernel | None
+    reason: str  # why there is no kernel
+    splice_us: float
+    calls: int = 0
+
+
+class FusedSite:
+    """One segment at run time. Call it with the values of `segment.inputs`; None: run the ops one by one.
+
+    Otherwise the value of the one output, or the tuple of several.
+    """
+
+    __slots__ = ("segment", "patterns", "entries", "calls", "uniform", "__weakref__")
+
+    def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
+        """`uniform`: fuse only operands that are all of one float type (under rules of promotion that are not NumPy's)."""
+        self.segment = segment
+        self.uniform = uniform
+        self.patterns: dict[int, Pattern] = {}
+        self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
+        self.calls = 0
+
+    def __call__(self, *values: Any) -> Any:
+        key = []
+        for value in values:
+            if type(value) is not _ndarray or not value.ndim:  # 0-d arrays: NumPy 1.x promotes them by value
+                return None
+            key.append(value.dtype)
+        types = tuple(key)
+        entry = self.entries.get(types, self)
+        if entry is self:
+            entry = self._prepare(types, values)
+        if entry is None:
+            return None
+        result = entry(*values)
+        if result is not None:
+            self.calls += 1
+        return result
+
+    def _prepare(self, types: tuple[Any, ...], values: Sequence[Any]) -> Callable[..., Any] | None:
+        """Splice a kernel for these element types, or note why not."""
+        if not config.current.fuse:
+            return None
+        number, text = pattern_of(values)
+        started = time.perf_counter_ns()
+        try:
+            if self.uniform and (len(set(types)) != 1 or types[0].kind != "f"):
+                raise NotFusable("operands of several element types under MindSpore's rules")
+            kernel, reason = kernels.kernel_for(self.graph(values)), ""
+        except NotFusable as error:
+            kernel, reason = None, str(error)
+        elapsed = (time.perf_counter_ns() - started) / 1000
+        if len(self.patterns) >= _MAX_PATTERNS:
+            self.patterns.clear()
+            self.entries.clear()
+        self.patterns[number] = Pattern(number, text, kernel, reason, elapsed)
+        if kernel is None and _WAITING in reason:
+            return None
+        entry = None if kernel is None else kernel.entry
+        self.entries[types] = entry
+        return entry
+
+    def graph(self, values: Sequence[Any]) -> FusedGraph:
+        """The segment for operands like these. Raises NotFusable for element types without a name."""
+        number = {register: k for k, register in enumerate(self.segment.inputs)}
+        full = _full_shape(values)
+        inputs = tuple(Input(_type_name(v), layout_of(v, full)) for v in values)
+        nodes = []
+        for op in self.segment.ops:
+            operands = tuple(Const(p.value) if isinstance(p, Scalar) else number[p] for p in op.operands)
+            nodes.append(Node(op.op, operands, op.attrs))
+            number[op.dest] = len(inputs) + len(nodes) - 1
+        return FusedGraph(inputs, tuple(nodes), tuple(number[r] for r in self.segment.outputs))
+
+
+def _type_name(value: Any) -> str:
+    name = dtypes.name_of(value.dtype)
+    if name is None:
+        raise NotFusable(f"no stencils for the type {value.dtype}")
+    return name
+
+
+def _full_shape(values: Sequence[Any]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(v.shape for v in values))
+    except ValueError as error:
+        raise NotFusable("the shapes do not broadcast") from error
+
+
+def layout_of(value: Any, full: tuple[int, ...]) -> str:
+    """How an operand repeats in the full shape."""
+    if value.size == 1:
+        return "scalar"
+    if value.shape == full:
+        return "contiguous" if value.flags.forc else "strided"
+    if value.shape[-1] == full[-1] and value.flags.c_contiguous:
+        return "row"
+    return "column" if value.shape[-1] == 1 else "strided"
+
+
+def pattern_of(values: Sequence[Any]) -> tuple[int, str]:
+    """The number of a pattern and its text, "float32:contiguous, float32:row". Raises NotFusable."""
+    full = _full_shape(values)
+    number, texts = 0, []
+    for value in values:
+        name, layout = _type_name(value), layout_of(value, full)
+        number = number * _RADIX + _TYPES.index(name) * len(LAYOUTS) + LAYOUTS.index(layout)
+        texts.append(f"{name}:{layout}")
+    return number, ", ".join(texts)
+
+
+def explain(site: FusedSite) -> list[str]:
+    """One line per pattern met: its number, what it is, and the kernel or the reason why there is none."""
+    lines = []
+    for pattern in site.patterns.values():
+        done = f"spliced in {pattern.splice_us:.0f} us" if pattern.kernel is not None else f"[REJECTED] {pattern.reason}"
+        lines.append(f"pattern {pattern.number} ({pattern.text}): {done}")
+    return lines

@@ -1,0 +1,169 @@
+"""Random graphs: fused code gives the bits of its ops run one by one, however many values are alive."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bcvm_core.codegen.stencils import allocate as allocation
+from bcvm_core.codegen.stencils import entry_code as c
+from bcvm_core.codegen.stencils import target
+from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
+from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
+from bcvm_core.codegen.stencils.lower import lower
+from tests.codegen.stencils.data import numbers, one_by_one, same
+
+EXAMPLES = int(os.environ.get("BCVM_TEST_GRAPHS", "120"))
+UNARY = ("negative", "absolute", "relu", "square", "sqrt", "exp", "tanh", "sigmoid", "sign", "isnan", "logical_not", "floor", "log1p")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "less", "equal", "greater_equal", "logical_and", "copysign")
+INTEGER = ("bitwise_and", "bitwise_xor", "left_shift", "right_shift", "floor_divide", "remainder")
+TYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8", "int16", "bool")
+NUMBERS = (2, 0.5, -1.0, 0, 3.25, 1)
+
+
+@st.composite
+def graphs(draw: Any) -> FusedGraph:
+    inputs = tuple(Input(draw(st.sampled_from(TYPES))) for _ in range(draw(st.integers(1, 4))))
+    count = len(inputs)
+    nodes: list[Node] = []
+    for _ in range(draw(st.integers(1, 14))):
+        values = st.integers(0, count + len(nodes) - 1)
+        kind = draw(st.integers(0, 9))
+        if kind < 4:
+            node = Node(draw(st.sampled_from(UNARY)), (draw(values),))
+        elif kind < 7:
+            node = Node(draw(st.sampled_from(BINARY)), (draw(values), draw(values)))
+        elif kind == 7:
+            node = Node(draw(st.sampled_from(BINARY[:6])), (draw(values), Const(draw(st.sampled_from(NUMBERS)))))
+        elif kind == 8:
+            node = Node(draw(st.sampled_from(INTEGER)), (draw(values), draw(values)))
+        else:
+            node = Node("where", (draw(values), draw(values), draw(values)))
+        nodes.append(node)
+        if refused(FusedGraph(inputs, tuple(nodes), (count + len(nodes) - 1,))):
+            nodes.pop()
+    if not nodes:
+        nodes.append(Node("positive" if inputs[0].dtype != "bool" else "logical_not", (0,)))
+    last = count + len(nodes) - 1
+    outputs = draw(st.lists(st.integers(0, last), max_size=3)) + [last]
+    return FusedGraph(inputs, tuple(nodes), tuple(dict.fromkeys(outputs)))
+
+
+def refused(graph: FusedGraph) -> bool:
+    try:
+        lower(graph)
+    except NotFusable:
+        return True
+    return False
+
+
+def compare(kernel: FusedKernel, arrays: list[Any]) -> None:
+    """Where no event is reported every bit agrees; where one happened, one is reported."""
+    expected, kinds = one_by_one(kernel.graph, arrays)
+    done = kernel.outcome(arrays)
+    assert done is not None
+    made, word, status = done
+    if kinds - {"underflow"}:
+        assert word or status & c.HARD, kinds
+    if not word and not status & c.HARD:
+        for actual, wanted in zip(made, expected, strict=True):
+            assert same(actual, wanted).all()
+    else:  # element by element, so that one event does not hide the others
+        for at in range(0, arrays[0].size, 7):
+            compare_one(kernel, [x[at : at + 1] for x in arrays], [x[at : at + 1] for x in expected])
+
+
+def compare_one(kernel: FusedKernel, arrays: list[Any], expected: list[Any]) -> None:
+    done = kernel.outcome(arrays)
+    assert done is not None
+    if not done[1] and not done[2] & c.HARD:
+        for actual, wanted in zip(done[0], expected, strict=True):
+            assert same(actual, wanted).all()
+
+
+@settings(max_examples=EXAMPLES)
+@given(graphs(), st.integers(0, 1000), st.integers(1, 90))
+def test_random_graphs(graph: FusedGraph, seed: int, length: int) -> None:
+    kernel = kernel_for(graph)
+    compare(kernel, [numbers(x.dtype, length, seed + k) for k, x in enumerate(graph.inputs)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "float16"])
+@pytest.mark.parametrize("width", [5, 9, 40])
+def test_many_values_alive(width: int, dtype: str) -> None:
+    """More values than slots: `width` sums that are all wanted again in the opposite order."""
+    nodes = [Node("add", (0, Const(k % 7))) for k in range(width)]
+    value = width  # the last sum
+    for k in range(width - 1, 0, -1):
+        nodes.append(Node("subtract" if k % 2 else "maximum", (value, k)))
+        value = len(nodes)
+    nodes.append(Node("multiply", (value, 0)))
+    graph = FusedGraph((Input(dtype),), tuple(nodes), (len(nodes), width // 2, 1))
+    kernel = kernel_for(graph)
+    compare(kernel, [numbers(dtype, 77, 3) % numbers(dtype, 77, 4).dtype.type(50)] if dtype == "int16" else [np.linspace(-3, 3, 77).astype(dtype)])
+    host = target.host()
+    assert host is not None
+    body = allocation.allocate(kernel.lowered, (False,), host.slots, 2 * host.register_bytes)
+    spilled = sum(name.startswith("spill") for name, _, _ in body.stencils)
+    assert (spilled > 0) == (width > host.slots), spilled
+
+
+def test_many_inputs_and_fixed_registers() -> None:
+    """Primitives that want the first slots, while everything else is in use too."""
+    inputs = tuple(Input("float32") for _ in range(12))
+    nodes: list[Node] = []
+    value = 0
+    for k in range(1, 12):
+        nodes += [Node("less", (value, k)), Node("where", (11 + len(nodes) + 1, k, value)), Node("tanh", (11 + len(nodes) + 2,))]
+        value = 11 + len(nodes)
+        nodes.append(Node("add", (value, (k + 5) % 12)))
+        value = 11 + len(nodes)
+    graph = FusedGraph(inputs, tuple(nodes), (value, 14, 20))
+    compare(kernel_for(graph), [numbers("float32", 70, k) for k in range(12)])
+
+
+def test_one_operand_twice() -> None:
+    for op in ("add", "subtract", "multiply", "maximum", "less", "copysign", "logical_and"):
+        for dtype in ("float32", "int8", "float64"):
+            graph = FusedGraph((Input(dtype),), (Node(op, (0, 0)), Node("where", (1, 1, 1))), (2, 1))
+            if not refused(graph):
+                compare(kernel_for(graph), [numbers(dtype, 50, 1)])
+
+
+def test_equal_steps_are_computed_once_and_dead_ones_not_at_all() -> None:
+    graph = FusedGraph(
+        (Input("float32"),),
+        (Node("tanh", (0,)), Node("tanh", (0,)), Node("negative", (0,)), Node("add", (1, 2))),
+        (4,),
+    )
+    values = lower(graph).values
+    assert len(values) == 3  # the input, one tanh, the sum
+    assert lower(graph).stores[0][0] == 2
+
+
+def test_dead_ops_are_kept_for_their_events() -> None:
+    graph = FusedGraph((Input("float32"),), (Node("sqrt", (0,)), Node("negative", (0,))), (2,))
+    kernel = kernel_for(graph)
+    assert kernel.entry(np.ones(9, np.float32)) is not None
+    assert kernel.entry(-np.ones(9, np.float32)) is None
+
+
+def test_outputs_that_are_inputs_or_equal() -> None:
+    graph = FusedGraph((Input("float32"), Input("float32")), (Node("add", (0, 1)),), (1, 2, 2, 0))
+    compare(kernel_for(graph), [numbers("float32", 40, 1), numbers("float32", 40, 2)])
+
+
+def test_constants_do_not_make_new_code() -> None:
+    """Constants are data: the same code serves both (its bytes are equal)."""
+    bodies = []
+    for constant in (1.5, -7.25):
+        graph = FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("add", (1, Const(constant + 1)))), (2,))
+        host = target.host()
+        assert host is not None
+        bodies.append(allocation.allocate(lower(graph), (False,), host.slots, 2 * host.register_bytes))
+    assert bodies[0] == bodies[1]
