@@ -48,6 +48,9 @@ class TensorAdapter(Protocol):
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Unwrap (without copying), promote as the library does, run `kernel_call(*arrays, **attrs)`, wrap the result."""
 
+    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """`kernel`, which takes arrays and gives arrays or None, as a function of the library's tensors; None where it must not run."""
+
 
 adapters: dict[type, TensorAdapter] = {}
 """Adapters by exact type; doors fill it, `adapter_for` adds subclasses as they are met."""

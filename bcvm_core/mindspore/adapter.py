@@ -55,6 +55,10 @@ class Adapter:
         """The tensor's memory; as `memory.view`."""
         return memory.view(value)
 
+    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """A fused kernel over tensors; it sees arrays of one float type, for which MindSpore's promotion is NumPy's."""
+        return _fused(kernel)
+
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Run one op with at least one MindSpore tensor among its operands; new tensors come out.
 
@@ -72,6 +76,23 @@ class Adapter:
             if dialect == "inplace":
                 return _write_back(operands[0], _run(op, kernel_call, operands, given, "tensor"))
             return _run(op, kernel_call, operands, given, dialect)
+
+
+def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """As `TensorAdapter.fused` says."""
+
+    def call(*values: Any) -> Any:
+        if _recording() or _dispatching() or not all(isinstance(v, _Tensor) for v in values):
+            return None
+        try:
+            result = kernel(*map(memory.view, values))
+        except Decline:
+            return None
+        if type(result) is tuple:
+            return tuple(map(_from_numpy, result))
+        return None if result is None else _from_numpy(result)
+
+    return call
 
 
 class FastPlan:

@@ -23,6 +23,7 @@ _ndarray: Final = np.ndarray
 _TYPES: Final = tuple(row.name for row in dtypes.TABLE)
 _RADIX: Final = len(_TYPES) * len(LAYOUTS)
 _MAX_PATTERNS: Final = 32
+_RETRY_NS: Final = 50_000_000
 _WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
 
 
@@ -44,7 +45,7 @@ class FusedSite:
     Otherwise the value of the one output, or the tuple of several.
     """
 
-    __slots__ = ("segment", "patterns", "entries", "calls", "uniform", "__weakref__")
+    __slots__ = ("segment", "patterns", "entries", "calls", "retry_ns", "uniform", "__weakref__")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: fuse only operands that are all of one float type (under rules of promotion that are not NumPy's)."""
@@ -53,6 +54,7 @@ class FusedSite:
         self.patterns: dict[int, Pattern] = {}
         self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
         self.calls = 0
+        self.retry_ns = 0  # when stencils that were on their way are asked for again
 
     def __call__(self, *values: Any) -> Any:
         key = []
@@ -73,10 +75,10 @@ class FusedSite:
 
     def _prepare(self, types: tuple[Any, ...], values: Sequence[Any]) -> Callable[..., Any] | None:
         """Splice a kernel for these element types, or note why not."""
-        if not config.current.fuse:
+        started = time.perf_counter_ns()
+        if not config.current.fuse or started < self.retry_ns:
             return None
         number, text = pattern_of(values)
-        started = time.perf_counter_ns()
         try:
             if self.uniform and (len(set(types)) != 1 or types[0].kind != "f"):
                 raise NotFusable("operands of several element types under MindSpore's rules")
@@ -89,6 +91,7 @@ class FusedSite:
             self.entries.clear()
         self.patterns[number] = Pattern(number, text, kernel, reason, elapsed)
         if kernel is None and _WAITING in reason:
+            self.retry_ns = time.perf_counter_ns() + _RETRY_NS
             return None
         entry = None if kernel is None else kernel.entry
         self.entries[types] = entry

@@ -263,7 +263,7 @@ class RegionRunner:
         site = self.segments[segment.first] = FusedSite(segment, uniform=self.personality != "numpy")
         if self.personality == "numpy":
             return site
-        adapter = base.adapter_for_personality(self.personality)
+        adapter = next((base.adapter_for(t) for t in self.types if registry.personality_of(t) == self.personality), None)
         return site if adapter is None else adapter.fused(site)
 
     def site(self, pc: int, op: str) -> CallSite:
