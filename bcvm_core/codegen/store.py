@@ -25,6 +25,7 @@ from .. import config
 _MAGIC: Final = b"BCVMOBJ1"
 _SOURCES: Final = (
     "codegen/llvm.py",
+    "codegen/versions.py",
     "codegen/tree_ir.py",
     "codegen/compiler.py",
     "ops/algorithms.py",

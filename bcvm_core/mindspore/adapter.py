@@ -41,6 +41,11 @@ _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
+def is_recorded() -> bool:
+    """Whether MindSpore must see each op itself now: gradients are recorded, or a dispatch mode is on."""
+    return _recording() or _dispatching()
+
+
 class Adapter:
     """The `TensorAdapter` of MindSpore tensors and Parameters."""
 
@@ -60,7 +65,7 @@ class Adapter:
 
         Raises Decline when MindSpore must do it. A kernel's own error passes: Python then repeats the call and MindSpore raises its own.
         """
-        if _recording() or _dispatching():
+        if is_recorded():
             raise Decline("MindSpore records this call")
         if not attrs:
             fast = _plan_for(op, operands)
