@@ -309,8 +309,9 @@ def _bind_one(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mappi
     canonical: dict[str, Any] = {}
     if self_value is not REQUIRED:
         canonical[spelling.rename.get("self", op.params[0].name)] = self_value
-    if extra is not None or parsed.star is not None:
-        canonical[spelling.rename.get(parsed.star or "", parsed.star or "")] = extra or ()
+    star = spelling.rename.get(parsed.star, parsed.star) if parsed.star is not None else None
+    if star is not None:
+        canonical[star] = extra or ()
     for name, value in given.items():
         name = spelling.rename.get(name, name)
         if name in canonical:
@@ -332,6 +333,8 @@ def _with_fixed(fixed: Mapping[str, Any], given: dict[str, Any], values: Iterabl
     """Add the fixed attributes that a call does not give; as syntax nodes where the call is one."""
     place = next((v for v in values if isinstance(v, ast.expr)), None)
     missing = {name: value for name, value in fixed.items() if name not in given}
+    if star is not None and extra is None:
+        canonical.pop(star, None)  # nothing variadic was passed: as if the call did not name it
     if place is not None:
         missing = {name: ast.copy_location(ast.Constant(value), place) for name, value in missing.items()}
     return {**given, **missing}
