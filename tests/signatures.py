@@ -16,14 +16,20 @@ def of_numpy(value: Any) -> set[str] | None:
     """The parameters of a NumPy function or ndarray method; None where it shows none."""
     if isinstance(value, np.ufunc):
         return {*_UFUNC, *(_LOOPED if value.signature else ())}
+    text = _from_text(value.__doc__ or "", value.__name__)
     try:
-        return _names(inspect.signature(value)) - {"self"}
+        signature = inspect.signature(value)
     except (TypeError, ValueError):
-        return _from_text(value.__doc__ or "", value.__name__)
+        return text
+    hides = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    return _names(signature, hides) - {"self"} | ((text or set()) if hides else set())
 
 
-def _names(signature: inspect.Signature) -> set[str]:
-    return {p.name for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD}
+def _names(signature: inspect.Signature, hides: bool = False) -> set[str]:
+    """Those that can be named, and `*these` unless the callable sorts its arguments itself."""
+    unnamed = {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
+    unnamed |= {inspect.Parameter.VAR_POSITIONAL} if hides else set()
+    return {p.name for p in signature.parameters.values() if p.kind not in unnamed}
 
 
 def _from_text(doc: str, name: str) -> set[str] | None:

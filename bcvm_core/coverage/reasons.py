@@ -10,6 +10,7 @@ _OTHER_ARRAYS = "asks for other array types than ndarray"
 _UFUNC = "machinery of NumPy's ufuncs; without `out=` the elements it leaves out mean nothing"
 
 LEFT_NAMES: dict[str, str] = {
+    "numpy.unstack": "of a vector it makes scalars; `bcvm.ops.unbind` makes views",
     "numpy.select": "another op: choices by conditions, made of `where`",
 }
 
@@ -19,7 +20,16 @@ LEFT_PARAMETERS: dict[str, str] = {
     "numpy.*(subok)": _OTHER_ARRAYS,
     "numpy.ndarray.view(type)": _OTHER_ARRAYS,
     "numpy.*sort(order)": "fields of structured arrays",
-    "numpy.ndarray.clip(kwargs)": _UFUNC,
+    "numpy.*clip(kwargs)": _UFUNC,
+    "numpy.*(device)": "arrays have one device: nothing is chosen",
+    "numpy.*(copy)": "whether memory may be shared is for NumPy to say",
+    "numpy.einsum(subscripts)": "has no name that a call could use: it is given by position",
+    "numpy.einsum(dtype)": "the type that the products are worked out in follows from the operands",
+    "numpy.einsum(order)": "the layout of the result follows from the operands",
+    "numpy.einsum(casting)": "the type that the products are worked out in follows from the operands",
+    "numpy.array(ndmax)": "a limit for nested sequences",
+    "numpy.unique(sorted)": "without it the order is whatever NumPy's table gives",
+    "numpy.linalg.cholesky(upper)": "the transposed factor: write `cholesky(x).T`",
     "numpy.arange(st*)": "by keyword: which of them the first one is depends on how many there are",
     "numpy.*(mean)": "a mean worked out before: two passes are the algorithm",
     "numpy.median(overwrite_input)": "sorts the caller's array: a store is Python's",
