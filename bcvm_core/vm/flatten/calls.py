@@ -23,7 +23,31 @@ from .values import Items, Known, Local, Method, MethodOf, Table, Traced, Unflat
 
 _MAX_DEPTH = 100
 _PURE: frozenset[Any] = frozenset(
-    {len, int, float, bool, str, complex, abs, round, min, max, sum, tuple, list, dict, sorted, range, divmod, pow, repr, slice, any, all}
+    {
+        len,
+        int,
+        float,
+        bool,
+        str,
+        complex,
+        abs,
+        round,
+        min,
+        max,
+        sum,
+        tuple,
+        list,
+        dict,
+        sorted,
+        range,
+        divmod,
+        pow,
+        repr,
+        slice,
+        any,
+        all,
+        functools.partial,
+    }
     | {value for name, value in vars(math).items() if not name.startswith("_") and callable(value)}
 )
 _CONTAINER_METHODS = frozenset(
@@ -402,7 +426,6 @@ def _hashed_in(value: Any, known: frozenset[Any]) -> bool:
         return False
 
 
-@functools.lru_cache(maxsize=1024)
 def signature_of(function: types.FunctionType) -> inspect.Signature:
     """The parameters of the function itself (not of what it wraps)."""
     return inspect.signature(function, follow_wrapped=False)
