@@ -10,6 +10,7 @@ import ast
 import builtins
 import linecache
 import logging
+import sys
 import time
 import types
 import weakref
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import modes
 from .errors import LoweringError
 from .events import CellFinished, CellStarted, bus
 from .frontend.regions import MISSING, Kind, kind_of_value
@@ -85,6 +87,8 @@ class CellSession:
         self.cells: list[CellRecord] = []  # the latest few, oldest first
         self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
         self._at_cell_start = Stats()
+        self._models = False  # whether this session has enabled BCVM for models
+        self._models_before: Stats | None = None  # what models had run before
         self._cache: OrderedDict[Any, tuple[types.CodeType, SiteTable]] = OrderedDict()
 
     # -- hooks ------------------------------------------------------------------------------------
@@ -106,6 +110,7 @@ class CellSession:
         Whatever goes wrong on our side, the node is compiled as it is; errors of `compile_plain`
         itself are the user's and rise.
         """
+        self._follow_models()
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
             return compile_plain(node)
         if self.cells and self.cells[-1].filename is None:
@@ -129,6 +134,17 @@ class CellSession:
         while len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
         return code
+
+    def _follow_models(self) -> None:
+        """Once MindSpore is loaded, the session's models run through the VM, and stop when the session is switched off."""
+        wanted = self.enabled and "mindspore" in sys.modules
+        if wanted != self._models:
+            self._models = wanted
+            if wanted:
+                self._models_before = self._models_before or modes.stats()
+                modes.enable()
+            else:
+                modes.disable()
 
     def _link(self, node: ast.Module | ast.Interactive, filename: str) -> types.CodeType | tuple[Any, SiteTable]:
         """Form the regions of a node in place; or the code of the same node, linked for the same types before."""
@@ -196,10 +212,12 @@ class CellSession:
     # -- views ------------------------------------------------------------------------------------
 
     def stats(self) -> Stats:
-        """What ran since the session began: cell statements and functions defined in cells."""
+        """What ran since the session began: cell statements, functions defined in cells, and models."""
         total = Stats().merge(self.statements)
         for linker in list(self._linkers):
             total.merge(linker.stats)
+        if self._models_before is not None:
+            total.merge(modes.stats().since(self._models_before))
         return total
 
     def cell_stats(self) -> Stats:

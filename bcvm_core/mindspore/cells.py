@@ -9,6 +9,7 @@ from typing import Any
 
 from mindspore import context, nn
 
+from .. import config
 from ..isa.program import Program
 from ..jit import adopt, linker_of
 from ..vm.flatten.site import MISS, FlatSite
@@ -51,13 +52,21 @@ class CellRunner:
             cell._self_check()
         site = self.site(cell)
         result = site(cell, args, kwargs)
-        if result is MISS and site.reasons:
-            self._link(type(cell).__dict__.get("construct"))
+        if result is MISS and config.current.enabled:
+            self._stays(cell, site)
         return result
 
+    def _stays(self, cell: Any, site: FlatSite) -> None:
+        """A Cell stays with MindSpore: the tensor work of its own `construct` runs by the VM where it can; what cannot is counted."""
+        self._link(type(cell).construct)
+        if not cell._cells:
+            self.stats.count_host((f"nn.{type(cell).__name__}",), site.last_reason)
+
     def _link(self, construct: Any) -> None:
-        """A Cell that stays with MindSpore runs the tensor work of its own `construct` by the VM."""
-        if construct is None or construct in self.linked or not self.everywhere:
+        if construct in self.linked or not self.everywhere:
+            return
+        if linker_of(construct) is not None:  # defined in a notebook's cell, or jitted: counted there
+            self.linked[construct] = None
             return
         adopt(construct)
         self.linked[construct] = linker_of(construct)
@@ -66,6 +75,7 @@ class CellRunner:
         """Give all constructs their own code back."""
         for function, linker in self.linked.items():
             if linker is not None:
+                self.stats.merge(linker.stats)
                 function.__code__ = linker.original
                 function.__dict__.pop("__bcvm__", None)
         self.linked.clear()
@@ -111,10 +121,13 @@ def disable() -> None:
             runner.unlink()
 
 
-def choose(cell: Any) -> None:
-    """Run this Cell in flattened form, whatever the mode."""
+def choose(cell: Any) -> bool:
+    """Run this Cell in flattened form, whatever the mode; False when it is no Cell."""
+    if not isinstance(cell, nn.Cell):
+        return False
     hook()
     runner.chosen.add(cell)
+    return True
 
 
 def programs(cell: Any) -> tuple[Program, ...]:

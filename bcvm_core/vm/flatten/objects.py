@@ -13,6 +13,7 @@ from .reads import MISSING, Reads
 from .values import Known, Method, UnflattenableError, Value
 
 _PLAIN_GETATTRIBUTE: Any = object.__getattribute__
+_TITLES = ("__name__", "__qualname__", "__module__")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 
 
@@ -91,6 +92,10 @@ class Reader:
     def attribute(self, owner: Known, name: str) -> Value:
         """`owner.name`, by the rules of Python and of the library's model parts."""
         value, path = owner.value, join(owner.path, name)
+        if name == "__class__" and "__class__" not in type(value).__dict__:
+            return Known(type(value), path)
+        if name in _TITLES and isinstance(value, type | types.FunctionType):
+            return Known(getattr(value, name))
         if isinstance(value, types.ModuleType):
             return self._of_module(value, name)
         if isinstance(value, type):
