@@ -18,7 +18,7 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
-from . import conversion, handlers, handlers_more, memory, promotion
+from . import conversion, handlers, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
 from .promotion import Rule
 
@@ -299,4 +299,5 @@ def register() -> None:
     """Let BCVM take MindSpore's tensors."""
     base.adapters[ms.Tensor] = ADAPTER
     base.adapters[ms.Parameter] = ADAPTER
+    handlers.HANDLERS.update(handlers_primitives.HANDLERS)
     base.makers.update(dict.fromkeys(handlers_more.MAKERS, ADAPTER))

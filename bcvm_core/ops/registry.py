@@ -116,6 +116,7 @@ _FAMILIES = (
     "create",
     "nn",
     "random",
+    "layer_forms",
 )
 
 _rows: dict[str, OpInfo] = {}
@@ -129,6 +130,12 @@ _RECEIVERS = {"numpy.ndarray": "numpy", "mindspore.Tensor": "mindspore"}  # owne
 
 spelling_doors: dict[str, Callable[[], object]] = {}
 """Top-level module name -> function that adds that module's spellings. Called once the module is there and a callable is looked up."""
+
+instance_doors: dict[type, Callable[[Any], tuple[OpInfo, Spelling] | None]] = {}
+"""Class of callable objects -> the row and spelling of one of them, as its attributes say now; None: they say what no row has.
+
+Subclasses are not asked about: they may call anything.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +223,15 @@ def rows() -> tuple[OpInfo, ...]:
 
 
 def by_callable(value: Any) -> tuple[OpInfo, Spelling] | None:
-    """The row a function or class stands for, by identity."""
+    """The row a function or class stands for, by identity; that of an object, by its class (`instance_doors`)."""
     found = _functions.get(id(value))
     if found is None and (_pending or spelling_doors):
         _resolve_pending()
         found = _functions.get(id(value))
-    return (found[1], found[2]) if found is not None and found[0] is value else None
+    if found is not None and found[0] is value:
+        return found[1], found[2]
+    door = instance_doors.get(type(value))
+    return None if door is None else door(value)
 
 
 def by_method(name: str, personality: str = "numpy") -> tuple[OpInfo, Spelling] | None:
