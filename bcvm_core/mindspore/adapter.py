@@ -6,6 +6,7 @@ dispatch mode, with arrays mixed in, with element types MindSpore refuses or BCV
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
-from . import conversion, handlers, handlers_more, handlers_primitives, memory, promotion
+from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
 from .promotion import Rule
 
@@ -41,9 +42,26 @@ _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
+class _Depth(threading.local):
+    value = 0
+
+
+_theirs = _Depth()
+
+
+class LeftToMindSpore:
+    """A context manager in which every op is MindSpore's: its mixed precision is a state of the executor that changes what ops do."""
+
+    def __enter__(self) -> None:
+        _theirs.value += 1
+
+    def __exit__(self, *error: object) -> None:
+        _theirs.value -= 1
+
+
 def is_recorded() -> bool:
-    """Whether MindSpore must see each op itself now: gradients are recorded, or a dispatch mode is on."""
-    return _recording() or _dispatching()
+    """Whether MindSpore must see each op itself now: gradients are recorded, a dispatch mode or mixed precision is on."""
+    return _recording() or _dispatching() or _theirs.value > 0
 
 
 class Adapter:
@@ -73,10 +91,18 @@ class Adapter:
                 return fast.run(kernel_call, operands)
         given = dict(attrs)
         dialect = given.pop("dialect", "tensor")
+        for name, value in given.pop("only", ()):
+            if not _same(given.pop(name), value):
+                raise Decline(f"{name} with another value than {value!r} is left to MindSpore")
         with fpstatus.recording():  # MindSpore reports no floating-point events
             if dialect == "inplace":
                 return _write_back(operands[0], _run(op, kernel_call, operands, given, "tensor"))
             return _run(op, kernel_call, operands, given, dialect)
+
+
+def _same(given: Any, value: Any) -> bool:
+    """Whether an argument has the value that its parameter must have."""
+    return given is value or (type(given) is type(value) and type(value) in (bool, int, float, str, tuple) and bool(given == value))
 
 
 class FastPlan:
@@ -299,5 +325,5 @@ def register() -> None:
     """Let BCVM take MindSpore's tensors."""
     base.adapters[ms.Tensor] = ADAPTER
     base.adapters[ms.Parameter] = ADAPTER
-    handlers.HANDLERS.update(handlers_primitives.HANDLERS)
+    handlers.HANDLERS.update(handlers_forms.HANDLERS | handlers_primitives.HANDLERS)
     base.makers.update(dict.fromkeys(handlers_more.MAKERS, ADAPTER))

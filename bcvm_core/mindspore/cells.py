@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import weakref
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from ..jit import adopt, linker_of
 from ..vm.flatten.site import MISS, FlatSite
 from ..vm.stats import Stats
 from . import modules
-from .adapter import is_recorded
+from .adapter import LeftToMindSpore, is_recorded
 
 _original: Callable[..., Any] = nn.Cell.__call__
 _get_mode: Callable[[], int] = context._get_mode
@@ -90,6 +91,7 @@ class CellRunner:
 
 
 runner = CellRunner()
+atexit.register(runner.sites.clear)  # Cells must go before MindSpore's modules do
 
 
 @functools.wraps(_original)
@@ -98,18 +100,20 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = runner.call(self, args, kwargs)
         if result is not MISS:
             return result
+    if self.__dict__.get("mixed_precision_type") is not None:  # set by to_float
+        with LeftToMindSpore():
+            return _original(self, *args, **kwargs)
     return _original(self, *args, **kwargs)
 
 
-def hook() -> None:
-    """Put the hook in place; it stays."""
+def register() -> None:
+    """Put the hook in place; it stays, since ops within a Cell may depend on what the Cell is set to."""
     modules.also_called_by(_call)
     nn.Cell.__call__ = _call
 
 
 def enable() -> None:
     """From now on every call of a Cell is tried in flattened form."""
-    hook()
     runner.everywhere += 1
 
 
@@ -125,7 +129,6 @@ def choose(cell: Any) -> bool:
     """Run this Cell in flattened form, whatever the mode; False when it is no Cell."""
     if not isinstance(cell, nn.Cell):
         return False
-    hook()
     runner.chosen.add(cell)
     return True
 

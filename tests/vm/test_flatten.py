@@ -114,10 +114,10 @@ def containers(self: Any, x: Any) -> Any:
 def local_functions(self: Any, x: Any) -> Any:
     shift = 3.0
 
-    def move(y: Any) -> Any:
-        return y + shift
+    def move(y: Any, by: Any = x) -> Any:
+        return y + shift * by
 
-    return move((lambda y, z: y * z)(x, 2.0)), list(reversed([x, move(x)]))
+    return move((lambda y, z=3.0: y * z)(x, 2.0)), list(reversed([x, move(x, by=1.0)])), (lambda y, z=4.0: y * z)(x)
 
 
 def python_values(self: Any, x: Any) -> Any:

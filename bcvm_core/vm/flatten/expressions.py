@@ -164,7 +164,7 @@ class Expressions(Statements):
         return values
 
     def _lambda(self, node: ast.Lambda) -> Value:
-        return Local(node, self.frame)
+        return Local(node, self.frame, tuple(self.evaluate(d) for d in node.args.defaults))
 
     # -- operators ----------------------------------------------------------------------------------
 

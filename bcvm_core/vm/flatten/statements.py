@@ -112,7 +112,7 @@ class Statements:
     def _functiondef(self, node: ast.FunctionDef) -> None:
         if node.decorator_list:
             raise UnflattenableError(f"a decorated function in {self._place(node)}")
-        self.frame.names[node.name] = Local(node, self.frame)
+        self.frame.names[node.name] = Local(node, self.frame, tuple(self.evaluate(d) for d in node.args.defaults))
 
     def _if(self, node: ast.If) -> None:
         self.block(node.body if self.truth(self.evaluate(node.test), node.test) else node.orelse)

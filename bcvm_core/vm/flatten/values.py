@@ -73,6 +73,7 @@ class Local:
 
     node: ast.FunctionDef | ast.Lambda
     frame: Any
+    defaults: tuple[Value, ...] = ()
 
 
 Value = Known | Traced | Items | Table | Method | MethodOf | Local
