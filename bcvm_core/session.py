@@ -26,6 +26,7 @@ from .frontend.regions import MISSING, Kind, kind_of_value
 from .frontend.source import copy_tree
 from .isa.program import Program
 from .jit import adopt, linker_of
+from .tiers.beside import beside
 from .vm import twin
 from .vm.linked import Linker, Site, SiteTable
 from .vm.rewrite import FormerContext, RegionFormer
@@ -268,6 +269,12 @@ def set_current(session: CellSession | None) -> None:
 def current() -> CellSession | None:
     """The session of the notebook that this process runs, or None outside of one."""
     return None if _current is None else _current()
+
+
+def interruptible() -> Callable[[], None]:
+    """From now on an interrupt (Ctrl-C, a notebook's stop button) need not wait for the end of a kernel; call the result to undo it."""
+    beside.start()
+    return beside.stop
 
 
 def site_lines(table: SiteTable) -> list[str]:
