@@ -128,7 +128,7 @@ def supported(entry: Entry) -> set[str]:
     """The parameters of a callable that reach its rows."""
     found = set()
     for row, spelling in entry.overloads:
-        known = {p.name for p in row.params}
+        known = {p.name for p in row.params} | spelling.extra | spelling.only.keys()
         found |= {name for name in parameters(spelling.signature) if spelling.rename.get(name, name) in known}
     return found
 

@@ -109,13 +109,6 @@ def _placed(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
     return wrap(kernel(index, values, shape=tuple(attrs["shape"])), values.dtype)
 
 
-def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    rows, values = (tensor(operand) for operand in operands)
-    if rows.dtype != values.dtype:
-        raise Decline("left to MindSpore")
-    return wrap(np.asarray(kernel(wide(rows), wide(values), **attrs)), INT64)
-
-
 def _counted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     array = tensor(operands[0])
     weights = attrs.pop("weights", None)
@@ -193,8 +186,9 @@ def _crossed(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
 
 
 def _length(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """Norms; those that need singular values are NumPy's."""
-    array = tensor(operands[0])
+    """Norms; those that need singular values are NumPy's. `dtype` converts first."""
+    dtype = attrs.pop("dtype", None)
+    array = tensor(operands[0]) if dtype is None else tensor(operands[0]).astype(numpy_dtype(dtype), copy=False)
     kept = _floats(array)
     attrs = all_axes(attrs)
     try:
@@ -366,7 +360,6 @@ HANDLERS: dict[str, Handler] = {
     "tensor_scatter": _indexed("index", "value"),
     "max_unpool2d": _indexed("index"),
     "scatter_nd": _placed,
-    "search_rows": _searched,
     "bincount": _counted,
     "one_hot": _hot,
     "embedding": _embedding,

@@ -139,6 +139,7 @@ def _slices(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
 def _broadcast(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """BroadcastTo: -1 keeps an axis."""
     array, shape = tensor(operands[0]), attrs["shape"]
+    shape = shape[0] if len(shape) == 1 and type(shape[0]) in (tuple, list) else shape
     extra = len(shape) - array.ndim
     if extra < 0 or any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
         raise Decline("a shape that is left to MindSpore")

@@ -73,10 +73,10 @@ def _all_nan(array: Any, axis: Any) -> bool:
     return bool(np.any(np.all(np.isnan(array), axis=axis)))
 
 
-def _median(x: Any, *, axis: Any = None, overwrite_input: Any = False, keepdims: Any = False) -> Any:
+def _median(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
     array = trees.tensor(x)
-    if array.size == 0 or overwrite_input or array.dtype.kind not in "biuf":
-        raise Decline("NumPy warns about the median of nothing, or sorts in place")
+    if array.size == 0 or array.dtype.kind not in "biuf":
+        raise Decline("NumPy warns about the median of nothing")
     return np.median(x, axis=axis, keepdims=keepdims)
 
 
@@ -102,7 +102,7 @@ def rows(mean: Callable[..., Any], var: Callable[..., Any], std: Callable[..., A
         ),
         _row(
             "median", _median, "Median over axes: the mean of the middle two of an even number.",
-            (AXIS, Param("overwrite_input", default=False), KEEPDIMS), "axis=None, out=None, overwrite_input=False, keepdims=False",
+            (AXIS, KEEPDIMS), "axis=None, out=None, overwrite_input=False, keepdims=False",
             dtype_rule="float", exact=True,
         ),
     )  # fmt: skip

@@ -53,6 +53,9 @@ class Spelling:
 
     A callable with overloads is a chain: a call that `signature` does not fit is tried with
     `otherwise`, whose row (`op`, by name) may be another one.
+
+    Parameters that no row has: those of `extra` are passed along for the library's adapter, and those of
+    `only` must have the value that stands there, which the adapter checks when the call runs (attribute "only").
     """
 
     target: str
@@ -60,6 +63,8 @@ class Spelling:
     rename: Mapping[str, str] = field(default_factory=dict)
     kind: str = "function"  # "function", "method", "attribute", "operator"
     fixed: Mapping[str, Any] = field(default_factory=dict)  # attributes the call does not give: defaults that differ from the row's
+    extra: frozenset[str] = frozenset()
+    only: Mapping[str, Any] = field(default_factory=dict)
     op: str = ""  # row of an alternative in a chain
     otherwise: Spelling | None = None
 
@@ -117,6 +122,7 @@ _FAMILIES = (
     "nn",
     "random",
     "layer_forms",
+    "layer_forms_more",
 )
 
 _rows: dict[str, OpInfo] = {}
@@ -328,23 +334,38 @@ def _bind_one(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mappi
             return None  # two names of one parameter
         canonical[name] = value
     known = {p.name for p in op.params}
-    if not canonical.keys() <= known:
+    if not known.issuperset(canonical) and not (known | spelling.extra | spelling.only.keys()).issuperset(canonical):
         return None
     try:
         operands = tuple(canonical.pop(p.name) for p in op.operands)
     except KeyError:
         return None
-    if spelling.fixed:
-        canonical = _with_fixed(spelling.fixed, canonical, (*args, *kwargs.values(), self_value))
+    if star is not None and extra is None:
+        canonical.pop(star, None)  # nothing variadic was passed: as if the call did not name it
+    fixed = spelling.fixed
+    if spelling.only and not spelling.only.keys().isdisjoint(canonical):
+        fixed = _limited(spelling, canonical)
+    if fixed:
+        canonical = _with_fixed(fixed, canonical, (*args, *kwargs.values(), self_value))
     return BoundCall(op, operands, canonical)
+
+
+def _limited(spelling: Spelling, given: dict[str, Any]) -> Mapping[str, Any]:
+    """The fixed attributes of a call that gives parameters of `only`; constants that have the value are taken out of `given`."""
+    limits = []
+    for name, value in spelling.only.items():
+        node = given.get(name)
+        if isinstance(node, ast.Constant) and node.value is value:
+            del given[name]
+        elif name in given:
+            limits.append((name, value))
+    return {**spelling.fixed, "only": tuple(limits)} if limits else spelling.fixed
 
 
 def _with_fixed(fixed: Mapping[str, Any], given: dict[str, Any], values: Iterable[Any]) -> dict[str, Any]:
     """Add the fixed attributes that a call does not give; as syntax nodes where the call is one."""
     place = next((v for v in values if isinstance(v, ast.expr)), None)
     missing = {name: value for name, value in fixed.items() if name not in given}
-    if star is not None and extra is None:
-        canonical.pop(star, None)  # nothing variadic was passed: as if the call did not name it
     if place is not None:
         missing = {name: ast.copy_location(ast.Constant(value), place) for name, value in missing.items()}
     return {**given, **missing}
