@@ -18,6 +18,7 @@ from .. import dtypes, fpstatus
 from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
+from ..ops import registry
 from ..ops.registry import OpInfo
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
@@ -34,7 +35,6 @@ except ImportError:  # another release
 
 
 _recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
-_Tensor = ms.Tensor
 _from_numpy = ms.Tensor.from_numpy
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 _FLOAT32 = np.dtype(np.float32)
@@ -120,14 +120,14 @@ class FastPlan:
         arrays: list[Any] = []
         with fpstatus.recording():  # MindSpore reports no floating-point events
             for value in operands:
-                if isinstance(value, _Tensor):
+                if isinstance(value, memory.TENSORS):
                     array = memory.view(value)
                     arrays.append(array if compute is None or array.dtype is compute else array.astype(compute))
                 else:
                     arrays.append(conversion.scalar(value, compute))  # type: ignore[arg-type]  # numbers only meet with a type
             result = kernel_call(*arrays)
         if type(result) is np.ndarray and result.dtype is self.result and result.base is None:
-            return _from_numpy(result)
+            return memory.Held(result) if memory.within.program else _from_numpy(result)
         return conversion.wrap(result, self.result)
 
 
@@ -147,7 +147,7 @@ def _plan_for(op: OpInfo, operands: Sequence[Any]) -> FastPlan | None:
     key: list[Any] = [op.name]
     weak = op.name in _WEAK
     for value in operands:
-        if isinstance(value, _Tensor):
+        if isinstance(value, memory.TENSORS):
             key.append(value.dtype)
             if weak:
                 key.append(not value.shape)
@@ -233,11 +233,11 @@ class Operands:
             if value is not None and roles.get(name, "attr") != "attr":
                 self._optional.append(name)
                 self._add(value, first=False)
-            elif isinstance(value, ms.Tensor | np.ndarray):
+            elif isinstance(value, (*memory.TENSORS, np.ndarray)):
                 raise Decline("a tensor where the op takes a value")
 
     def _add(self, value: Any, first: bool) -> None:
-        if isinstance(value, _Tensor):
+        if isinstance(value, memory.TENSORS):
             array = memory.view(value)
             self.values.append(array)
             self.names.append(memory.NAMES[value.dtype])
@@ -325,5 +325,7 @@ def register() -> None:
     """Let BCVM take MindSpore's tensors."""
     base.adapters[ms.Tensor] = ADAPTER
     base.adapters[ms.Parameter] = ADAPTER
+    base.adapters[memory.Held] = ADAPTER
+    registry.claim(memory.Held, "mindspore")
     handlers.HANDLERS.update(handlers_forms.HANDLERS | handlers_primitives.HANDLERS)
     base.makers.update(dict.fromkeys(handlers_more.MAKERS, ADAPTER))

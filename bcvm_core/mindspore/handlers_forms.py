@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import mindspore as ms
 import numpy as np
 
 from ..errors import Decline
 from . import handlers, promotion, reductions
 from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
-from .memory import Array
+from .memory import TENSORS, Array
 
 _INT32 = np.dtype(np.int32)
 _FLOAT32 = np.dtype(np.float32)
@@ -70,7 +69,7 @@ def _where(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
 def _converted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """Tensor.to: a type or a tensor that has it; without `copy` a tensor that has it already shares its memory."""
     array, dtype = tensor(operands[0]), attrs.get("dtype", operands[1] if len(operands) > 1 else None)
-    wanted = tensor(dtype).dtype if isinstance(dtype, ms.Tensor) else numpy_dtype(dtype)
+    wanted = tensor(dtype).dtype if isinstance(dtype, TENSORS) else numpy_dtype(dtype)
     if array.dtype == wanted and not attrs.get("copy", False):
         return wrap(array)
     return wrap(kernel(array, dtype=wanted))
@@ -184,7 +183,7 @@ def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dia
     if "initial" in attrs:
         attrs["initial"] = scalar(attrs["initial"], values.dtype)
     if "where" in attrs:
-        if "initial" not in attrs or not isinstance(attrs["where"], ms.Tensor) or tensor(attrs["where"]).dtype.kind != "b":
+        if "initial" not in attrs or not isinstance(attrs["where"], TENSORS) or tensor(attrs["where"]).dtype.kind != "b":
             raise Decline("left to MindSpore")
         attrs["where"] = tensor(attrs["where"])
     return wrap(kernel(values, **only(attrs, "axis", "keepdims", "initial", "where")), array.dtype)
@@ -196,7 +195,7 @@ def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dia
 def _either(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """Tensor.gather(dim, index) and Tensor.gather(input_indices, axis), told apart by what is a tensor."""
     array, index, axis = tensor(operands[0]), operands[1], attrs.get("axis")
-    if isinstance(axis, ms.Tensor) and type(index) is int:
+    if isinstance(axis, TENSORS) and type(index) is int:
         places = tensor(axis)
         _inside(places, array, index)
         return wrap(np.take(array, places, axis=index))
@@ -236,7 +235,7 @@ def _scattered(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], d
 def _filled(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
     """masked_fill: a number, or a tensor of one element."""
     array, mask, value = tensor(operands[0]), tensor(operands[1]), operands[2]
-    if isinstance(value, ms.Tensor):
+    if isinstance(value, TENSORS):
         part = tensor(value)
         if part.ndim or part.dtype != array.dtype:
             raise Decline("left to MindSpore")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import mindspore as ms
 import numpy as np
 
 from ..errors import Decline
 from .conversion import INT64, Handler, Kernel, numpy_dtype, scalar, tensor, wide, wrap
-from .memory import Array, DType
+from .handlers import HANDLERS as HANDLERS_OF_FUNCTIONS
+from .handlers_more import _indexed as indexed
+from .memory import TENSORS, Array, DType
 from .reductions import all_axes
 
 _INT32 = np.dtype(np.int32)
@@ -159,7 +160,7 @@ def _hot(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialec
     index = tensor(operands[0])
     depth = attrs.get("depth", operands[1] if len(operands) > 1 else None)
     on, off = attrs["on_value"], attrs["off_value"]
-    if not isinstance(on, ms.Tensor) or not isinstance(off, ms.Tensor) or type(depth) is not int or index.dtype.kind != "i":
+    if not isinstance(on, TENSORS) or not isinstance(off, TENSORS) or type(depth) is not int or index.dtype.kind != "i":
         raise Decline("left to MindSpore")
     values = tensor(on), tensor(off)
     kept = _one_type(*values, kinds="fiu")
@@ -173,7 +174,7 @@ def _sized_pool(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     array = tensor(operands[0])
     kept = _one_type(array)
     size = attrs.get("output_size", operands[1] if len(operands) > 1 else None)
-    if isinstance(size, ms.Tensor):
+    if isinstance(size, TENSORS):
         size = tuple(tensor(size).tolist())
     if type(size) is tuple:
         attrs["output_size"] = tuple(None if n == -1 else n for n in size)
@@ -188,6 +189,44 @@ def _pairs(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
     if len(attrs["pad_width"]) != array.ndim or array.dtype.kind in "bc":
         raise Decline("left to MindSpore")
     return wrap(kernel(array, mode="constant", constant_values=scalar(0, array.dtype), **attrs), array.dtype)
+
+
+def _from_last(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """PadV3: pairs from the last axis on, which may stand in a tensor."""
+    if isinstance(attrs.get("pad_width"), TENSORS):
+        attrs["pad_width"] = tuple(tensor(attrs["pad_width"]).tolist())
+    if isinstance(attrs.get("constant_values"), TENSORS):
+        value = tensor(attrs["constant_values"])
+        if value.size != 1 or value.dtype != tensor(operands[0]).dtype:
+            raise Decline("left to MindSpore")
+        attrs["constant_values"] = value.item()
+    return HANDLERS_OF_FUNCTIONS["pad"](kernel, operands, attrs, dialect)
+
+
+def _mirrored(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """MirrorPad: a pair for every axis, in a tensor or a tuple."""
+    array, widths = tensor(operands[0]), attrs.pop("pad_width") if "pad_width" in attrs else operands[1]
+    pairs = tensor(widths).tolist() if isinstance(widths, TENSORS) else widths
+    least = 1 if attrs["mode"] == "reflect" else 0
+    if len(pairs) != array.ndim or any(min(p) < 0 or max(p) > n - least for p, n in zip(pairs, array.shape, strict=True)):
+        raise Decline("left to MindSpore")
+    return wrap(kernel(array, pad_width=tuple(tuple(p) for p in pairs), mode=attrs["mode"]), array.dtype)
+
+
+def _equation(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """Einsum: the object's equation over a sequence of tensors."""
+    given = [tensor(operand) for operand in operands[0]]
+    kept = _one_type(*given)
+    return wrap(kernel((attrs["equation"], *map(wide, given))), kept)
+
+
+def _last_axis(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """LogSoftmaxExt: along the axis that is given."""
+    array = tensor(operands[0])
+    kept = _one_type(array)
+    if attrs.pop("dtype", None) is not None or type(attrs.get("axis")) is not int:
+        raise Decline("left to MindSpore")
+    return wrap(kernel(wide(array), **attrs), kept)
 
 
 HANDLERS: dict[str, Handler] = {
@@ -216,4 +255,10 @@ HANDLERS: dict[str, Handler] = {
     "adaptive_max_pool2d:sizes_int64": _sized_pool,
     "adaptive_max_pool3d:sizes": _sized_pool,
     "pad:pairs": _pairs,
+    "pad:from_last": _from_last,
+    "pad:mirror": _mirrored,
+    "einsum:equation": _equation,
+    "log_softmax:last": _last_axis,
+    "unsorted_segment": indexed("index"),
+    "embedding_lookup": indexed("index"),
 }

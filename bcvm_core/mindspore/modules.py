@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import mindspore as ms
 from mindspore import nn, ops
 from mindspore.nn.layer import container
 from mindspore.ops import _primitive_cache
@@ -12,8 +13,10 @@ from mindspore.ops import _primitive_cache
 from ..vm.flatten.objects import namespace_of
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
+from .memory import Held, view, within, wrap
 
 personality = "mindspore"
+reports_events = False
 
 _CELL_CALL: Any = nn.Cell.__dict__["__call__"]
 _calls: set[Any] = {_CELL_CALL}
@@ -40,6 +43,52 @@ _memo: Any = _primitive_cache._get_cache_prim
 def also_called_by(function: Any) -> None:
     """`function` stands in for `Cell.__call__` and does the same."""
     _calls.add(function)
+
+
+class running:  # noqa: N801 (a context manager, used as a function)
+    """The thread runs a flat program: tensors are held as arrays."""
+
+    __slots__ = ("outer",)
+
+    def __enter__(self) -> None:
+        self.outer = within.program
+        within.program = True
+
+    def __exit__(self, *error: object) -> None:
+        within.program = self.outer
+
+
+def take(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors, also those in tuples, lists and dicts, are held."""
+    return tuple(map(_take, operands))
+
+
+def _take(value: Any) -> Any:
+    if isinstance(value, ms.Tensor):
+        return Held(view(value), value)
+    kind = type(value)
+    if kind in (tuple, list):
+        return kind(map(_take, value))
+    if kind is dict:
+        return {key: _take(item) for key, item in value.items()}
+    return value
+
+
+def give(value: Any) -> Any:
+    """Held arrays become tensors; what came in as a tensor goes out as itself."""
+    kind = type(value)
+    if kind is Held:
+        return value.tensor if value.tensor is not None else wrap(value.array)
+    if kind in (tuple, list):
+        return kind(map(give, value))
+    if kind is dict:
+        return {key: give(item) for key, item in value.items()}
+    return value
+
+
+def stands_for(tp: type) -> type:
+    """Held arrays are tensors to the user."""
+    return ms.Tensor if tp is Held else tp
 
 
 def is_module(value: Any) -> bool:

@@ -271,6 +271,11 @@ def personality_of(tp: type) -> str | None:
         return found
 
 
+def claim(tp: type, personality: str) -> None:
+    """Values of this type are tensors with that library's semantics."""
+    _personalities[tp] = personality
+
+
 def _personality(tp: type) -> str | None:
     if issubclass(tp, np.ndarray | np.generic):
         return "numpy"

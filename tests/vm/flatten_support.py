@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from typing import Any
 
@@ -36,6 +37,17 @@ class Library:
     """`vm.flatten.objects.Library` for parts."""
 
     personality = "numpy"
+    reports_events = True
+    running = contextlib.nullcontext
+
+    def take(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        return operands
+
+    def give(self, result: Any) -> Any:
+        return result
+
+    def stands_for(self, tp: type) -> type:
+        return tp
 
     def is_module(self, value: Any) -> bool:
         return isinstance(value, Part)

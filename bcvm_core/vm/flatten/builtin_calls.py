@@ -84,11 +84,14 @@ class BuiltinCalls(Expressions):
             return Known(len(self.iterate(value, at)))
         return self.recorder.op(registry.row("len"), [value], syntax=False, at=at)
 
+    def _seen(self, value: Value) -> type:
+        return self.reader.library.stands_for(type_of(value))
+
     def _builtin_isinstance(self, at: ast.AST, value: Value, classes: Value) -> Value:
-        return Known(issubclass(type_of(value), self.constant(classes, at)))
+        return Known(issubclass(self._seen(value), self.constant(classes, at)))
 
     def _builtin_type(self, at: ast.AST, value: Value) -> Value:
-        return Known(type_of(value))
+        return Known(self._seen(value))
 
     def _builtin_getattr(self, at: ast.AST, owner: Value, name: Value, *default: Value) -> Value:
         try:
@@ -100,7 +103,7 @@ class BuiltinCalls(Expressions):
 
     def _builtin_hasattr(self, at: ast.AST, owner: Value, name: Value) -> Value:
         if isinstance(owner, Traced):
-            return Known(hasattr(type(owner.actual), self.constant(name, at)))
+            return Known(hasattr(self._seen(owner), self.constant(name, at)))
         try:
             self.attribute(owner, self.constant(name, at), at)
         except UnflattenableError:

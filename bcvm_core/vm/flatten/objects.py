@@ -7,6 +7,7 @@ import enum
 import functools
 import gc
 import types
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from .reads import MISSING, Reads
@@ -21,6 +22,19 @@ class Library(Protocol):
     """What the library whose models are flattened (MindSpore) must say of its objects."""
 
     personality: str
+    reports_events: bool  # whether floating-point events of its ops are reported, as NumPy's are
+
+    def take(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands of a call as the program works on them."""
+
+    def give(self, result: Any) -> Any:
+        """The result of a program as the caller sees it."""
+
+    def running(self) -> AbstractContextManager[Any]:
+        """The state in which programs run."""
+
+    def stands_for(self, tp: type) -> type:
+        """The type that the user would see where the program has a value of type `tp`."""
 
     def is_module(self, value: Any) -> bool:
         """Whether the object is a model part: called like a function, with parts and parameters of its own."""

@@ -71,23 +71,30 @@ class FlatSite:
         paths = self.paths.get(key)
         if paths is None:
             paths = self.paths[key] = Paths()
+        if not paths.programs:
+            return self._flatten(target, paths, args, kwargs)
+        try:
+            taken = self.library.take(operands)
+        except Decline as error:
+            return self._miss(str(error))
         for program in paths.programs:
             if not program.reads.hold():
                 self._forget(paths, program)
                 break
             try:
-                with fpstatus.recording() as record:
-                    result = program.run(operands)
+                with fpstatus.recording() as record, self.library.running():
+                    result = program.run(taken)
+                result = self.library.give(result)
             except DivergedError:
                 continue
             except Decline as error:
-                return self._miss(str(error), program)
+                return self._miss(str(error))
             except Exception as error:  # the op's own error: Python repeats the call and raises it in the user's frame
                 self.stats.count_replay(program.ops, type(error).__name__)
                 self.last_reason = f"{type(error).__name__}: {error}"
                 return MISS
-            if record.kinds:
-                return self._miss("a floating-point event that Python reports itself", program)
+            if record.kinds and self.library.reports_events:
+                return self._miss("a floating-point event that Python reports itself")
             program.runs += 1
             self.stats.count_op(program.ops)
             if program is not paths.programs[0]:
@@ -96,7 +103,7 @@ class FlatSite:
             return result
         return self._flatten(target, paths, args, kwargs)
 
-    def _miss(self, reason: str, program: FlatProgram) -> Any:
+    def _miss(self, reason: str) -> Any:
         self.last_reason = reason
         self.stats.count_host((), reason)
         return MISS
@@ -119,15 +126,16 @@ class FlatSite:
             paths.failed("what the call depends on changes all the time")
             return MISS
         try:
-            with fpstatus.recording() as record:
+            with fpstatus.recording() as record, self.library.running():
                 program, result = self._record(target, args, kwargs)
+            result = self.library.give(result)
         except Decline as error:
             return self._give_up(paths, str(error))
         except RecursionError:
             return self._give_up(paths, "calls are nested too deeply")
         except Exception as error:  # the user's error, or a fault of ours: Python repeats the call
             return self._give_up(paths, f"{type(error).__name__}: {error}")
-        if record.kinds:
+        if record.kinds and self.library.reports_events:
             return self._give_up(paths, "a floating-point event that Python reports itself")
         paths.programs.insert(0, program)
         paths.failures = 0
@@ -161,7 +169,7 @@ class FlatSite:
         tensor = registry.personality_of(type(value)) is not None
         if tensor:
             self.observed.see(name, value)
-        return recorder.input(name, value, ANY if tensor else None)
+        return recorder.input(name, self.library.take((value,))[0], ANY if tensor else None)
 
     # -- looking ------------------------------------------------------------------------------------
 
