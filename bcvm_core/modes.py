@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
 
 from . import mindspore as door
+from .isa.program import Program
 from .vm.stats import Stats
 
 BYTECODE_VM: Final = "BYTECODE_VM"
@@ -52,6 +55,17 @@ def disable() -> None:
 def enabled() -> bool:
     """Whether Cells run through the VM now."""
     return door.installed() and bool(_cells().runner.everywhere)
+
+
+def is_model(value: Any) -> bool:
+    """Whether the value is an `nn.Cell`; MindSpore is not imported to find out."""
+    return "mindspore" in sys.modules and isinstance(value, sys.modules["mindspore"].nn.Cell)
+
+
+def program_of_model(cell: Any, args: Sequence[Any] = ()) -> Program:
+    """The flat Program of a call `cell(*args)`, or of the latest call under BCVM. Raises LoweringError where there is none."""
+    program: Program = _cells().program_of(cell, tuple(args))
+    return program
 
 
 def set_mode(mode: Any) -> None:

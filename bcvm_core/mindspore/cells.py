@@ -11,6 +11,7 @@ from typing import Any
 from mindspore import context, nn
 
 from .. import config
+from ..errors import LoweringError
 from ..isa.program import Program
 from ..jit import adopt, linker_of
 from ..vm.flatten.site import MISS, FlatSite
@@ -136,6 +137,18 @@ def choose(cell: Any) -> bool:
 def programs(cell: Any) -> tuple[Program, ...]:
     """The flat Programs of a Cell, the latest first."""
     return tuple(flat.program for flat in runner.site(cell).programs)
+
+
+def program_of(cell: Any, args: tuple[Any, ...]) -> Program:
+    """The flat Program of `cell(*args)`; without operands that of the latest call. Raises LoweringError, which says why there is none."""
+    if args:
+        runner.call(cell, args, {})
+    found = programs(cell)
+    if not found:
+        reasons = "; ".join(dict.fromkeys(runner.site(cell).reasons)) or "it has not been called under BCVM"
+        fix = "call it under bcvm.enable(), or ask for its parts"
+        raise LoweringError(f"{type(cell).__name__} has no flat program: {reasons}", fix=fix)
+    return found[0]
 
 
 def explain(cell: Any) -> str:
