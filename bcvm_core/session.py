@@ -11,6 +11,7 @@ import builtins
 import linecache
 import logging
 import sys
+import threading
 import time
 import types
 import weakref
@@ -63,6 +64,7 @@ class CellRecord:
     number: int
     tree: ast.Module
     started_ns: int
+    thread: int = 0  # in which it runs
     ended_ns: int | None = None
     filename: str | None = None  # known when the first node is compiled
     tables: list[SiteTable] = field(default_factory=list)
@@ -114,8 +116,9 @@ class CellSession:
         self._follow_models()
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
             return compile_plain(node)
-        if self.cells and self.cells[-1].filename is None:
-            self.cells[-1].filename = filename
+        record = self._running_here()
+        if record is not None and record.filename is None:
+            record.filename = filename
         _ungroup(node)
         work = copy_tree(node)  # the caller may compile its node again, as %timeit does
         table: types.CodeType | tuple[Any, SiteTable] | None = None
@@ -179,10 +182,19 @@ class CellSession:
             self._linkers.add(linker)
         return result
 
+    def _running_here(self) -> CellRecord | None:
+        """The latest cell, or None when another thread runs it: what a subshell does meanwhile is no part of it, and no cell of its own."""
+        latest = self.cells[-1] if self.cells else None
+        if latest is None or latest.ended_ns is not None or latest.thread == threading.get_ident():
+            return latest
+        return None if any(thread.ident == latest.thread for thread in threading.enumerate()) else latest
+
     def _begin(self, module: ast.Module) -> None:
+        if self.cells and self._running_here() is None:
+            return
         self.finish()
         number = self.cells[-1].number + 1 if self.cells else 1
-        record = CellRecord(number, copy_tree(module), time.perf_counter_ns())
+        record = CellRecord(number, copy_tree(module), time.perf_counter_ns(), threading.get_ident())
         for linker in list(self._linkers):
             self._remember_runs(record, linker.table)
         self.cells = [*self.cells[1 - _CELLS_KEPT :], record]
@@ -192,9 +204,10 @@ class CellSession:
 
     def _note(self, table: SiteTable) -> None:
         """A statement of the running cell has these sites; one linked before has run before."""
-        if self.cells:
-            self._remember_runs(self.cells[-1], table)
-            self.cells[-1].tables.append(table)
+        record = self._running_here()
+        if record is not None:
+            self._remember_runs(record, table)
+            record.tables.append(table)
 
     @staticmethod
     def _remember_runs(record: CellRecord, table: SiteTable) -> None:
@@ -204,11 +217,12 @@ class CellSession:
 
     def finish(self) -> None:
         """The latest cell is over: whoever watches learns of it. Else it counts as running until the next one starts."""
-        if self.cells and self.cells[-1].ended_ns is None:
-            self.cells[-1].stats = self.cell_stats()
-            self.cells[-1].ended_ns = time.perf_counter_ns()
+        record = self._running_here()
+        if record is not None and record.ended_ns is None:
+            record.stats = self.cell_stats()
+            record.ended_ns = time.perf_counter_ns()
             if bus.active:
-                bus.emit(CellFinished(self.cells[-1].number))
+                bus.emit(CellFinished(record.number))
 
     # -- views ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import io
 import re
+import threading
 import warnings
 from typing import Any
 
@@ -197,3 +198,30 @@ def test_iterators_are_asked_and_let_go_as_in_python() -> None:
     plain, _, _ = run_cells(LOOPS, linked=False)
     linked, _, _ = run_cells(LOOPS, linked=True)
     assert linked == plain
+
+
+def test_what_a_subshell_runs_meanwhile_does_not_end_the_running_cell() -> None:
+    names: dict[str, Any] = {"np": np, "x": np.ones(3)}
+    session = CellSession(lambda: names)
+
+    def run(code: str) -> None:
+        for node in session.transform(ast.parse(code)).body:
+            exec(session.compile_node(ast.Module([node], []), "<cell>", lambda n: compile(n, "<cell>", "exec")), names)
+
+    def meanwhile() -> None:
+        run("z = x * 3 + 1")
+        session.finish()
+
+    run("y = x * 2 + 1")
+    thread = threading.Thread(target=meanwhile)
+    thread.start()
+    thread.join()
+    (cell,) = session.cells
+    assert cell.ended_ns is None and len(cell.tables) == 1
+    assert (names["z"] == 4).all() and session.stats().call_op == 4
+    session.finish()
+    thread = threading.Thread(target=run, args=("z = x * 4",))
+    thread.start()
+    thread.join()
+    run("y = x * 5")  # the cell of a thread that is gone is over
+    assert [cell.ended_ns is None for cell in session.cells] == [False, False, True]
