@@ -132,6 +132,22 @@ TABLE: tuple[Deviation, ...] = (
         "the step backwards is forgotten",
     ),
     Deviation(
+        "strided slices with new axes or an ellipsis",
+        "StridedSlice objects with new_axis_mask or ellipsis_mask",
+        "ops.StridedSlice(new_axis_mask=1)(t([[0, 1], [2, 3]]), (0, 0), (1, 2), (1, 1))",
+        "[[[0.0, 1.0], [2.0, 3.0]]]",
+        None,
+        "elements are read from the wrong places, some from left-over memory",
+    ),
+    Deviation(
+        "results of BatchNorm that inference does not need",
+        "BatchNorm objects: all results but the first",
+        "ops.BatchNorm()(t([[1, 2]]), t([1, 1]), t([0, 0]), t([0, 0]), t([1, 1]))[1]",
+        "[0.0, 0.0]",
+        None,
+        "the results are left-over memory",
+    ),
+    Deviation(
         "in-place methods",
         "add_, sub_, mul_, div_, exp_, floor_divide_, remainder_",
         "t([1, 2]).T.add_(3).T",

@@ -52,6 +52,13 @@ def _floats_only(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any],
     return wrap(kernel(*map(wide, given), **attrs), kept)
 
 
+def _determinant(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """MatrixDeterminant: float16 is computed in float32."""
+    array = tensor(operands[0])
+    kept = _one_type(array, kinds="f")
+    return wrap(np.asarray(kernel(array.astype(_FLOAT32) if kept == np.float16 else array, **attrs)), kept)
+
+
 # --- normalisation ----------------------------------------------------------------------------------
 
 
@@ -254,6 +261,7 @@ HANDLERS: dict[str, Handler] = {
     "adaptive_avg_pool3d:sizes": _sized_pool,
     "adaptive_max_pool2d:sizes_int64": _sized_pool,
     "adaptive_max_pool3d:sizes": _sized_pool,
+    "det:prim": _determinant,
     "pad:pairs": _pairs,
     "pad:from_last": _from_last,
     "pad:mirror": _mirrored,

@@ -30,6 +30,7 @@ from ..errors import UnknownOpError
 from ..ops import registry
 from ..ops.registry import OpInfo, Spelling
 from . import memory, spellings
+from .primitive_lines import lines, parse
 
 MODULES = ("mindspore.ops", "mindspore.ops.operations", "mindspore.ops.auto_generate", "mindspore.ops.operations._inner_ops")
 """Where classes are looked for; a name that means two classes stands for both."""
@@ -50,12 +51,15 @@ def _code(text: str) -> int:
     return int(ops_def.handler.str_to_enum("Primitive", "attribute", text))
 
 
+def _says(value: Any, word: str) -> bool:
+    """Whether an attribute means a word; MindSpore keeps some as words, in either case, and some as numbers."""
+    return value.lower() == word.lower() if isinstance(value, str) else bool(value == _code(word))
+
+
 def _word(value: Any, *choices: str) -> str:
-    """The one of `choices` that an attribute means; MindSpore keeps some as words, some as numbers."""
+    """The one of `choices` that an attribute means."""
     for choice in choices:
-        if value == choice if isinstance(value, str) else value == _code(choice):
-            return choice
-        if isinstance(value, str) and value.lower() == choice.lower():
+        if _says(value, choice):
             return choice
     raise Unreadable(f"{value!r} is none of {choices}")
 
@@ -78,18 +82,22 @@ def _padding(mode: Any, pad: Any, rank: int) -> Any:
     return tuple(a for a, _ in pairs) if all(a == b for a, b in pairs) else pairs
 
 
+def _sides(pads: Any, rank: int) -> tuple[int, ...]:
+    """Paddings (before, after, before, ...) that are the same on both sides, one number for each axis."""
+    found = _padding("pad", pads, rank)
+    if not _symmetric(found):
+        raise Unreadable(f"{pads!r}")
+    return tuple(found)
+
+
+def _tail(value: Any, count: int) -> tuple[int, ...]:
+    """The last numbers of an attribute for all axes, whatever stands before."""
+    return (value,) * count if isinstance(value, int) else tuple(value)[-count:]
+
+
 def _all_or(axis: Any) -> Any:
     """An axis, or None where an empty tuple stands for all."""
     return None if axis in ((), []) else axis
-
-
-def _single(value: Any) -> Any:
-    """The only number of a tuple, or the number itself."""
-    if isinstance(value, tuple | list):
-        if len(value) != 1:
-            raise Unreadable(f"{value!r}")
-        return value[0]
-    return value
 
 
 def _dtype(value: Any) -> str:
@@ -106,7 +114,8 @@ def _symmetric(padding: Any) -> bool:
 
 
 READERS: dict[str, Callable[..., Any]] = {
-    "word": _word, "last": _last, "padding": _padding, "all_or": _all_or, "single": _single, "dtype": _dtype, "symmetric": _symmetric,
+    "word": _word, "says": _says, "last": _last, "padding": _padding, "all_or": _all_or, "dtype": _dtype,
+    "symmetric": _symmetric, "sides": _sides, "tail": _tail,
     "tuple": tuple, "len": len, "type": type, "int": int, "float": float, "bool": bool, "str": str,
 }  # fmt: skip
 
@@ -148,14 +157,6 @@ def _names(*codes: types.CodeType) -> frozenset[str]:
     return frozenset(name for code in codes for name in code.co_names) - READERS.keys()
 
 
-def parse(text: str) -> tuple[spellings.Line, str, str]:
-    """(the line's left part, attributes, condition). Raises ValueError for what is no line."""
-    front, _, condition = text.partition(" | ")
-    left, _, attributes = front.partition("; ")
-    (line,) = spellings.parse(left)
-    return line, attributes.strip(), condition.strip()
-
-
 def _attributes(text: str) -> dict[str, types.CodeType]:
     call = ast.parse(f"f({text})", mode="eval").body
     assert isinstance(call, ast.Call)
@@ -187,18 +188,6 @@ def _form(text: str, kind: type) -> Form | None:
     codes = _attributes(attributes)
     test = compile(condition, "<primitives>", "eval") if condition else None
     return Form(op, entry, codes, test, _names(*codes.values(), *((test,) if test else ())))
-
-
-def lines() -> dict[str, list[str]]:
-    """The lines of all tables by the name of their class."""
-    from . import primitives_more, primitives_table
-
-    found: dict[str, list[str]] = {}
-    for table in (primitives_table.TABLE, primitives_more.TABLE):
-        for text in filter(None, (line.partition(" #")[0].strip() for line in table.splitlines())):
-            if not text.startswith("#"):
-                found.setdefault(parse(text)[0].name, []).append(text)
-    return found
 
 
 # --- objects --------------------------------------------------------------------------------------

@@ -117,24 +117,24 @@ matmul_transposed = MatMul(x:input, y:mat2); transpose_x=transpose_a, transpose_
 matmul = BatchMatMul(x, y); dialect='stacks' | not transpose_a and not transpose_b
 matmul_transposed = BatchMatMul(x, y); transpose_x=transpose_a, transpose_y=transpose_b, dialect='stacks'
 linear = Dense(x:input, weight, bias=None)
-bias_add = BiasAdd(x:input_x, bias); axis=1 if word(data_format, 'NCHW', 'NCDHW', 'NHWC') != 'NHWC' else -1
+bias_add = BiasAdd(x:input_x, bias); axis=-1 if says(data_format, 'NHWC') else 1
 
 # convolution and pooling
-conv2d = Conv2D(x, weight:w); stride=last(stride, 2), dilation=last(dilation, 2), padding=padding(pad_mode, pad, 2), groups=group | mode == 1 and data_format == 'NCHW'
-conv2d_input = Conv2DTranspose(x, weight, size); stride=last(stride, 2), dilation=last(dilation, 2), padding=padding(pad_mode, pad, 2), groups=group | mode == 1 and data_format == 'NCHW'
-conv2d_input = Conv2DBackpropInput(x, weight, size); stride=last(stride, 2), dilation=last(dilation, 2), padding=padding(pad_mode, pad, 2), groups=group | mode == 1 and data_format == 'NCHW'
-conv3d = Conv3D(x, weight:w); stride=last(strides, 3), dilation=last(dilations, 3), padding=padding(pad_mode, pad, 3), groups=group | mode == 1 and data_format == 'NCDHW' and symmetric(padding(pad_mode, pad, 3))
-max_pool2d = MaxPool(x); kernel_size=last(kernel_size, 2), stride=last(strides, 2), padding=word(pad_mode, 'valid', 'same') | data_format == 'NCHW'
-avg_pool2d = AvgPool(x); kernel_size=last(kernel_size, 2), stride=last(strides, 2), padding=word(pad_mode, 'VALID', 'SAME'), count_include_pad=False | word(data_format, 'NCHW', 'NHWC') == 'NCHW'
-max_pool3d = MaxPool3D(x); kernel_size=last(kernel_size, 3), stride=last(strides, 3) | word(pad_mode, 'VALID', 'SAME', 'PAD') == 'VALID' and not ceil_mode
-avg_pool3d = AvgPool3D(x); kernel_size=last(kernel_size, 3), stride=last(strides, 3) | word(pad_mode, 'VALID', 'SAME', 'PAD') == 'VALID' and not ceil_mode and not divisor_override
+conv2d = Conv2D(x, weight:w); stride=last(stride, 2), dilation=last(dilation, 2), padding=padding(pad_mode, pad, 2), groups=group | mode == 1 and says(data_format, 'NCHW')
+conv2d_input = Conv2DTranspose(x, weight, size); stride=last(stride, 2), dilation=last(dilation, 2), padding=padding(pad_mode, pad, 2), groups=group | mode == 1 and says(data_format, 'NCHW')
+conv2d_input = Conv2DBackpropInput(x, weight, size); stride=last(stride, 2), dilation=last(dilation, 2), padding=padding(pad_mode, pad, 2), groups=group | mode == 1 and says(data_format, 'NCHW')
+conv3d = Conv3D(x, weight:w); stride=last(strides, 3), dilation=last(dilations, 3), padding=padding(pad_mode, pad, 3), groups=group | mode == 1 and says(data_format, 'NCDHW') and symmetric(padding(pad_mode, pad, 3))
+max_pool2d = MaxPool(x); kernel_size=last(kernel_size, 2), stride=last(strides, 2), padding=word(pad_mode, 'valid', 'same') | says(data_format, 'NCHW')
+avg_pool2d = AvgPool(x); kernel_size=last(kernel_size, 2), stride=last(strides, 2), padding=word(pad_mode, 'VALID', 'SAME'), count_include_pad=False | says(data_format, 'NCHW')
+max_pool3d = MaxPool3D(x); kernel_size=last(kernel_size, 3), stride=last(strides, 3) | says(pad_mode, 'VALID') and not ceil_mode
+avg_pool3d = AvgPool3D(x); kernel_size=last(kernel_size, 3), stride=last(strides, 3) | says(pad_mode, 'VALID') and not ceil_mode and not divisor_override
 adaptive_avg_pool2d = AdaptiveAvgPool2D(x); output_size=output_size, dialect='sizes'
 adaptive_avg_pool3d = AdaptiveAvgPool3D(x); output_size=output_size, dialect='sizes'
 adaptive_max_pool2d = AdaptiveMaxPool2D(x:input); output_size=output_size, return_indices=True, dialect='sizes_int64'
 adaptive_max_pool3d = AdaptiveMaxPool3D(x, output_size); return_indices=True, dialect='sizes'
 
 # normalisation
-batch_norm_parts = BatchNorm(x, weight, bias, running_mean, running_var); eps=epsilon | not is_training and word(data_format, 'NCHW', 'NHWC') == 'NCHW'
+batch_norm_parts = BatchNorm(x, weight, bias, running_mean, running_var); eps=epsilon | not is_training and says(data_format, 'NCHW')
 layer_norm_parts = LayerNorm(x:input_x, weight:gamma, bias:beta); axis=begin_norm_axis, eps=epsilon, dialect='begin' | begin_params_axis == begin_norm_axis
 l2_normalize = L2Normalize(x); axis=tuple(axis), eps=epsilon
 

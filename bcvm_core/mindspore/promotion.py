@@ -154,7 +154,7 @@ _BY_RULE: dict[Rule, str] = {
     EQUALITY: "equal not_equal",
     TRUTH: "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit is_neg_inf is_pos_inf any all",
     MOVE: "real_part imag_part fold unfold pixel_shuffle pixel_unshuffle channel_shuffle",
-    JOIN: "concatenate stack vstack hstack dstack column_stack",
+    JOIN: "concatenate stack vstack hstack dstack column_stack add_all",
     PRODUCT: "bias_add matmul dot inner outer bmm linear vdot tensordot kron addmm addmv addr addbmm baddbmm",
     NETWORK: (
         "leaky_relu hardsigmoid hardswish hardtanh softmax log_softmax logsumexp layer_norm group_norm batch_norm "
@@ -163,7 +163,8 @@ _BY_RULE: dict[Rule, str] = {
         "prelu selu celu glu softshrink hardshrink tanhshrink conv3d conv_transpose1d conv_transpose2d instance_norm grid_sample "
         "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d lp_pool2d normalize cosine_similarity pairwise_distance cdist "
         "kl_div huber_loss soft_margin_loss hinge_embedding_loss triplet_margin_loss poisson_nll_loss gaussian_nll_loss histc inverse "
-        "det solve cholesky qr conv2d_input l2_normalize"
+        "affine_grid det solve cholesky qr conv2d_input l2_normalize "
+        "conv_transpose3d fast_gelu local_response_norm softmax_cross_entropy l2_loss"
     ),
     INDEX: "argwhere",
 }

@@ -88,7 +88,7 @@ def _columns(wide: _Array, kernel: tuple[int, ...], steps: tuple[int, ...], spre
     return view, out
 
 
-def _conv3d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1) -> Any:
+def conv3d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1) -> Any:
     a, w, count = trees.tensor(x), trees.tensor(weight), operator.index(groups)
     if a.ndim != 5 or w.ndim != 5 or count < 1 or a.shape[1] != w.shape[1] * count or w.shape[0] % count:
         raise ValueError(f"conv3d: x {a.shape}, weight {w.shape} and {count} groups do not fit")
@@ -253,7 +253,7 @@ _TAIL = tuple(Param(name, default=value) for name, value in (("dilation", 1), ("
 ROWS: tuple[OpInfo, ...] = (
     _row(
         "conv3d",
-        _conv3d,
+        conv3d,
         "Cross-correlation of volumes (n, c, d, h, w) with a weight (out, in / groups, kd, kh, kw).",
         "x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
         _WEIGHT,

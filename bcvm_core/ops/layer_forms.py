@@ -35,19 +35,6 @@ def _bias_add(x: Any, bias: Any, *, axis: Any = 1) -> Any:
     return array + b.reshape([-1 if a == place % array.ndim else 1 for a in range(array.ndim)])
 
 
-@quiet
-def _squared_difference(x: Any, y: Any) -> Any:
-    difference = trees.tensor(x) - trees.tensor(y)
-    return difference * difference
-
-
-@quiet
-def _divide_no_nan(x: Any, y: Any) -> Any:
-    a, b = trees.tensor(x), trees.tensor(y)
-    quotient = np.true_divide(a, b)
-    return np.where(b == 0, quotient.dtype.type(0), quotient)
-
-
 def _matmul_transposed(x: Any, y: Any, *, transpose_x: Any = False, transpose_y: Any = False) -> Any:
     a, b = trees.tensor(x), trees.tensor(y)
     if a.ndim < 2 or b.ndim < 2:
@@ -196,27 +183,6 @@ ROWS: tuple[OpInfo, ...] = (
         gradient="g; sum(g, all but the axis)",
     ),
     _row(
-        "squared_difference",
-        "elementwise",
-        _squared_difference,
-        "(x - y) * (x - y).",
-        "x, y",
-        X,
-        Param("y", "tensor"),
-        gradient="2 * (x - y) * g; 2 * (y - x) * g",
-    ),
-    _row(
-        "divide_no_nan",
-        "elementwise",
-        _divide_no_nan,
-        "x / y, and 0 where y is 0.",
-        "x, y",
-        X,
-        Param("y", "tensor"),
-        dtype_rule="float",
-        gradient="where(y == 0, 0, g / y); where(y == 0, 0, -g * x / (y * y))",
-    ),
-    _row(
         "matmul_transposed",
         "linalg",
         _matmul_transposed,
@@ -256,7 +222,7 @@ ROWS: tuple[OpInfo, ...] = (
         "layer_norm_parts",
         "nn",
         _layer_norm_parts,
-        "(layer_norm over all axes from `axis` on, the means, the variances).",
+        "(layer_norm over all axes from `axis` on, the means, the variances: in the type that sums are kept in).",
         "x, weight, bias, axis=-1, eps=1e-7",
         X,
         _WEIGHT,
