@@ -184,6 +184,7 @@ _SPECIAL |= {
     "scatter": lambda: [
         _call(_matrix(), _ROWS, tensor((2, 4)), axis=0),
         _call(_matrix(), _ROWS, tensor((2, 4)), axis=0, reduce="multiply"),
+        _call(_matrix(), _ROWS, tensor((2, 4)), axis=0, reduce="max"),
     ],
     "scatter_add": lambda: [_call(_matrix(), _ROWS, tensor((2, 4)), axis=0)],
     "index_add": lambda: [_call(_matrix(), np.array([2, 2]), tensor((2, 4)), axis=0, alpha=0.5)],
@@ -258,7 +259,15 @@ _SPECIAL |= {
         _call(_images(), running_mean=tensor((4,)), running_var=tensor((4,)), weight=tensor((4,))),
     ],
     "instance_norm": lambda: [_call(_images(), weight=tensor((4,)), bias=tensor((4,)))],
-    "grid_sample": lambda: [_call(_images(), tensor((2, 3, 2, 2)) - 1), _call(_images(), tensor((2, 3, 2, 2)) - 1, mode="bicubic")],
+    "grid_sample": lambda: [
+        _call(_images(), tensor((2, 3, 2, 2)) - 1),
+        _call(_images(), tensor((2, 3, 2, 2)) - 1, mode="bicubic"),
+        _call(_volume(), tensor((2, 1, 2, 2, 3)) - 1),
+    ],
+    "affine_grid": lambda: [
+        _call(tensor((2, 2, 3)), size=(2, 1, 3, 4)),
+        _call(tensor((2, 3, 4)), size=(2, 1, 2, 3, 2), align_corners=True),
+    ],
     "multinomial": lambda: [_call(_matrix(), num_samples=3, key=_key()), _call(_matrix(), num_samples=6, key=_key(), replacement=True)],
     "bernoulli": lambda: [_call(_matrix() / 3, key=_key())],
     "randint": lambda: [_call(low=0, high=9, shape=(2, 3), key=_key())],

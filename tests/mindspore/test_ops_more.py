@@ -33,6 +33,9 @@ ops.interpolate(im, (9, 4), None, 'bilinear', True)
 ops.avg_pool1d(seq, 3, 2) | ops.adaptive_avg_pool1d(seq, 3) | ops.pixel_shuffle(im, 2) | ops.pixel_unshuffle(im, 2)
 ops.channel_shuffle(im, 2)
 ops.unfold(im, 2)
+ops.grid_sample(im, grid) | ops.grid_sample(im, grid, 'nearest', 'border', True) | ops.grid_sample(im, grid, padding_mode='reflection')
+ops.grid_sample(boxes, grid3, align_corners=True) | ops.grid_sample(boxes, grid3, 'nearest')
+ops.affine_grid(theta, (2, 1, 3, 4)) | ops.affine_grid(theta, (2, 1, 3, 4), True) | ops.affine_grid(theta3, (2, 1, 2, 3, 4))
 ops.kl_div(x, p) | ops.kl_div(x, p, 'sum') | ops.nll_loss(x, c3i) | ops.nll_loss(x, c3i, p4, reduction='sum')
 ops.huber_loss(x, y) | ops.huber_loss(x, y, 'none', 0.5) | ops.cosine_embedding_loss(x, y, oi, 0.25)
 ops.margin_ranking_loss(v, p4, sg[0], 0.5) | ops.hinge_embedding_loss(x, sg)
@@ -101,9 +104,11 @@ EACH = [call.strip() for line in CALLS.strip().splitlines() for call in line.spl
 
 def operands() -> dict[str, Any]:
     more = {"pairs": np.array([[0, 1], [1, 3]]), "rows": np.array([[2, 0, 1, 1], [0, 2, 1, 1]]), "c3i": np.array([1, 3, 0], np.int32)}
+    rng = np.random.default_rng(8)
+    shapes = {"theta": (2, 2, 3), "theta3": (2, 3, 4), "boxes": (2, 2, 3, 4, 5), "grid3": (2, 2, 3, 2, 3)}
+    more |= {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
     more["oi"] = np.array([1, -1, 1], np.int32)
-    return {name: tensor(value, value.dtype) for name, value in {**mint_table.operands(), **more}.items()}
-{"tensor": tensor, "ms": ms}
+    return {name: tensor(value, value.dtype) for name, value in {**mint_table.operands(), **more}.items()} | {"tensor": tensor, "ms": ms}
 
 
 @pytest.mark.parametrize("call", EACH)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 TYPES: dict[str, str] = dict.fromkeys(
     """
-    Adagrad Adam AffineGrid ArrayFeatureExtractor Attention AveragePool BatchNormalization Bernoulli Binarizer
-    BlackmanWindow CausalConvWithState CenterCropPad Col2Im Conv ConvInteger ConvTranspose DFT DeformConv DepthToSpace
-    DequantizeLinear Dropout DynamicQuantizeLinear FlexAttention GRU GatherND GlobalAveragePool GlobalMaxPool GridSample
-    GroupNormalization HammingWindow HannWindow If ImageDecoder InstanceNormalization LRN LSTM LabelEncoder
-    LayerNormalization LinearAttention Loop LpNormalization LpPool MatMulInteger MaxPool MaxUnpool
-    MeanVarianceNormalization MelWeightMatrix Momentum NegativeLogLikelihoodLoss NonMaxSuppression OptionalGetElement
-    OptionalHasElement QLinearConv QLinearMatMul QuantizeLinear RMSNormalization RNN RandomUniformLike RegexFullMatch
-    Resize ReverseSequence RoiAlign RotaryEmbedding STFT Scan Scatter ScatterElements ScatterND SequenceEmpty
-    SequenceInsert SequenceLength SequenceMap SoftmaxCrossEntropyLoss SpaceToDepth SplitToSequence StringConcat
-    StringNormalizer StringSplit TensorScatter TfIdfVectorizer TreeEnsemble Unique Upsample
+    Adagrad Adam ArrayFeatureExtractor Attention Bernoulli Binarizer BlackmanWindow CausalConvWithState DFT FlexAttention
+    GRU HammingWindow HannWindow If ImageDecoder LSTM LabelEncoder LinearAttention Loop MelWeightMatrix Momentum
+    OptionalGetElement OptionalHasElement RNN RandomUniformLike RegexFullMatch RoiAlign RotaryEmbedding STFT Scan
+    SequenceEmpty SequenceInsert SequenceLength SequenceMap StringConcat StringNormalizer StringSplit TfIdfVectorizer
+    TreeEnsemble
     """.split(),
     "not expressed yet",
 )
 """Op types without an expression."""
 
 _STEPS = "rounds to 16 bits at every step, where the recording rounds once: more than 1e-3 apart"
+_RANDOM = "random numbers of another generator"
 TESTS: dict[str, str] = {
+    "test_convtranspose_3d": "not expressed yet",
+    "test_col2im_5d": "`ops.fold` puts images together, not volumes",
+    "test_training_dropout": _RANDOM,
+    "test_training_dropout_default": _RANDOM,
+    "test_training_dropout_default_mask": _RANDOM,
+    "test_training_dropout_mask": _RANDOM,
     "test_attention_3d_causal_bf16_expanded": _STEPS,
     "test_attention_4d_attn_mask_causal_bf16_expanded": _STEPS,
     "test_attention_4d_causal_bf16_expanded": _STEPS,
@@ -29,6 +31,12 @@ TESTS: dict[str, str] = {
     "test_attention_4d_padded_kv_bf16_expanded": _STEPS,
 }
 """Tests of expressed op types."""
+
+COARSE: dict[str, str] = {
+    "test_averagepool_2d_ceil_last_window_starts_on_pad": "recorded with four digits",
+    "test_gridsample_bicubic": "recorded with four digits",
+}
+"""Tests that agree to ONNX's own tolerance of 1e-3, not to ours."""
 
 ELEMENT_TYPES: dict[str, str] = {
     "object": "text, which no tensor of BCVM holds",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bcvm_core import ops
+from tests.onnx_nodes.geometry import limits
 from tests.onnx_nodes.table import op, part
 
 
@@ -33,21 +34,11 @@ def reduce_prod(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axe
     return np.prod(x, axis=axes_of(x, axes, noop_with_empty_axes), keepdims=bool(keepdims))
 
 
-@part
-def limit(dtype: Any, sign: int) -> Any:
-    """The smallest (sign -1) or largest value of a type: what a reduction over nothing gives."""
-    if dtype.kind == "f":
-        return sign * np.inf
-    if dtype.kind == "b":
-        return sign > 0
-    return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
-
-
 @op("ReduceMax")
 def reduce_max(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
     axis = axes_of(x, axes, noop_with_empty_axes)
     if x.size == 0:
-        return np.max(x, axis=axis, keepdims=bool(keepdims), initial=limit(x.dtype, -1))
+        return np.max(x, axis=axis, keepdims=bool(keepdims), initial=limits(x.dtype)[0])
     return np.max(x, axis=axis, keepdims=bool(keepdims))
 
 
@@ -55,7 +46,7 @@ def reduce_max(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes
 def reduce_min(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
     axis = axes_of(x, axes, noop_with_empty_axes)
     if x.size == 0:
-        return np.min(x, axis=axis, keepdims=bool(keepdims), initial=limit(x.dtype, 1))
+        return np.min(x, axis=axis, keepdims=bool(keepdims), initial=limits(x.dtype)[1])
     return x.min(axis=axis, keepdims=bool(keepdims))
 
 

@@ -37,6 +37,11 @@ def test_no_exclusion_is_stale() -> None:
     for name in exclusions.TESTS:
         with pytest.raises(Exception):  # noqa: B017 - whatever it is: it does not agree
             nodes.check(NODES[name])
+    for name in exclusions.COARSE:
+        node = NODES[name]
+        with pytest.raises(AssertionError):
+            for actual, recorded in zip(nodes.run(node), node.outputs, strict=True):
+                nodes.assert_agrees(actual, recorded)
 
 
 def test_nothing_is_left_to_python(record_property: pytest.RecordProperty) -> None:
