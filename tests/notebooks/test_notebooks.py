@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import time
@@ -48,6 +49,13 @@ def test_a_notebook_holds_what_its_source_says(path: Path) -> None:
         "rebuild it: python notebooks/build.py"
     )
     assert saved.metadata.kernelspec.name == "bcvm"
+
+
+@names
+def test_links_between_notebooks_lead_somewhere(path: Path) -> None:
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+    targets = re.findall(r"\]\(([^)#:]+)\)", "\n".join(cells))
+    assert [target for target in targets if not (FOLDER / target).exists()] == []
 
 
 @names
