@@ -1,4 +1,4 @@
-"""`binder/` describes an image that can be built, from this checkout, small enough for what Binder lends; no Docker is needed to check it."""
+"""`binder/` describes an image of this checkout that can be built and is small enough for Binder; no Docker is needed to check it."""
 
 from __future__ import annotations
 
