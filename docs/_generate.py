@@ -273,6 +273,14 @@ def primitives(_: str) -> str:
 
 
 @generator
+def op_coverage(part: str) -> str:
+    """A part of the page "Op coverage"."""
+    _loaded_rows()
+    page = importlib.import_module("bcvm_core.coverage.page")
+    return str(getattr(page, part)())
+
+
+@generator
 def selection_program(op: str) -> str:
     """A selection program with its explanation, as `bcvm pool OP --select` prints it."""
     import contextlib

@@ -26,6 +26,10 @@ def test_there_are_the_families_that_models_use() -> None:
     assert all(name.isidentifier() for families in groups.values() for names in families for name in names)
 
 
+def test_every_spelling_has_a_column() -> None:
+    assert {e.owner for e in coverage.entries()} <= coverage.DOORS.keys()
+
+
 def names_of_families() -> Iterator[str]:
     for families in coverage.families().values():
         for names in families:
@@ -61,3 +65,19 @@ def test_reasons_are_sentences_about_something_that_is_there() -> None:
     assert all(len(why) > 15 for why in (*LEFT_NAMES.values(), *LEFT_PARAMETERS.values()))
     spelled = {e.target for e in coverage.entries()}
     assert [name for name in LEFT_NAMES if name in spelled] == [], "spelled and left"
+
+
+def test_the_page_has_every_op_and_reason() -> None:
+    from bcvm_core.coverage import page
+
+    assert page.counts().partition(" ")[0].isdigit()
+    table = page.by_row()
+    assert [row.name for row in registry.rows() if f"| **{row.name}** |" not in table and row.spellings] == []
+    families = page.by_family()
+    assert all(f"| **{names[0]}** |" in families for group in coverage.families().values() for names in group)
+    assert all(why in page.reasons() for why in LEFT_NAMES.values())
+    lines = [line for line in (table + "\n" + families).splitlines() if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in lines} == {
+        len(set(coverage.DOORS.values())) + 3,
+        len(set(coverage.DOORS.values())) + 2,
+    }

@@ -26,6 +26,7 @@ DOORS = {
     "math": "builtin",
     "bcvm_core.ops": "bcvm.ops",
     "mindspore.ops": "mindspore.ops",
+    "mindspore.numpy": "mindspore.numpy",
     "mindspore.mint": "mint",
     "mindspore.mint.linalg": "mint",
     "mindspore.mint.special": "mint",
