@@ -206,6 +206,16 @@ def _either(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
     return wrap(kernel(array, places, axis=axis))
 
 
+def _added(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """Tensor.index_add(dim, index, source) and, by position, the older index_add(indices, y, axis)."""
+    target, index, source = operands
+    if isinstance(attrs.get("axis"), ms.Tensor) and type(source) is int:
+        attrs["axis"], index, source = source, attrs["axis"], index
+    if type(attrs.get("axis")) is not int or type(attrs.get("alpha", 1)) not in (int, float):
+        raise Decline("left to MindSpore")
+    return handlers.HANDLERS["index_add"](kernel, (target, index, source), attrs, dialect)
+
+
 def _inside(places: Array, array: Array, axis: int) -> None:
     if places.dtype.kind != "i" or not -array.ndim <= axis < array.ndim:
         raise Decline("left to MindSpore")
@@ -320,6 +330,7 @@ HANDLERS: dict[str, Handler] = {
     "max:method": _extreme,
     "min:method": _extreme,
     "gather_elements:either": _either,
+    "index_add:either": _added,
     "take:modes": _taken,
     "scatter:words": _scattered,
     "masked_fill": _filled,

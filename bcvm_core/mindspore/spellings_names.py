@@ -121,7 +121,7 @@ scatter = scatter(axis:dim, index, src, reduce='none'); dialect='words'
 scatter = scatter(axis, index, src)
 scatter_add = scatter_add(axis:dim, index, src)
 tensor_scatter = scatter_add(indices, updates); mode='add'
-index_add = index_add(axis:dim, index, source, *, alpha=1)
+index_add = index_add(axis:dim, index, source, *, alpha=1); dialect='either'
 index_add = index_add(index:indices, source:y, axis, use_lock=True, check_index_bound=True); only='use_lock check_index_bound'
 
 masked_fill = masked_fill_(mask, value); dialect='inplace'
