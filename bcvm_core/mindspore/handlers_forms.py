@@ -209,7 +209,7 @@ def _either(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
 def _added(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
     """Tensor.index_add(dim, index, source) and, by position, the older index_add(indices, y, axis)."""
     target, index, source = operands
-    if isinstance(attrs.get("axis"), ms.Tensor) and type(source) is int:
+    if isinstance(attrs.get("axis"), TENSORS) and type(source) is int:
         attrs["axis"], index, source = source, attrs["axis"], index
     if type(attrs.get("axis")) is not int or type(attrs.get("alpha", 1)) not in (int, float):
         raise Decline("left to MindSpore")
