@@ -185,6 +185,34 @@ def adopt(function: Any) -> Any:
     return function
 
 
+def adopt_again(function: Any, linker: Linker) -> bool:
+    """Adopt a function made from the code object that `linker` links already; False when it must be linked anew.
+
+    What was taken out of the code or found unsafe gets another chance, and so do other shape hints and globals.
+    """
+    code = linker.code
+    if type(function) is not types.FunctionType or getattr(function, "__bcvm_nojit__", False) or not config.current.enabled:
+        return False
+    if code is None or function.__code__ is not linker.original or function.__globals__ is not linker.globals:
+        return False
+    if function.__code__.co_freevars or linker.table.dead or linker.unsafe or not _same_hints(function, linker):
+        return False
+    if code is not function.__code__:
+        function.__code__ = code
+        linker.functions.add(function)
+    function.__dict__[_ATTRIBUTE] = linker
+    return True
+
+
+def _same_hints(function: types.FunctionType, linker: Linker) -> bool:
+    from .frontend.annotations import hints_of
+
+    try:
+        return dict(hints_of(function) or {}) == linker.hints
+    except Exception:  # a malformed one: linking says so
+        return False
+
+
 def _own_linker(function: Any) -> Linker | None:
     """The linker of this very function; `functools.wraps` hangs that of a jitted function on its wrapper, too."""
     known = linker_of(function)

@@ -16,7 +16,7 @@ import time
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ from .events import CellFinished, CellStarted, bus
 from .frontend.regions import MISSING, Kind, kind_of_value
 from .frontend.source import copy_tree
 from .isa.program import Program
-from .jit import adopt, linker_of
+from .jit import adopt, adopt_again, linker_of
 from .tiers.beside import beside
 from .vm import twin
 from .vm.linked import Linker, Site, SiteTable
@@ -89,6 +89,8 @@ class CellSession:
         self.statements = Stats()
         self.cells: list[CellRecord] = []  # the latest few, oldest first
         self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
+        self._by_code: weakref.WeakValueDictionary[int, Linker] = weakref.WeakValueDictionary()  # by id of the code before linking
+        self._departed = Stats()  # what functions had counted that are gone, or were defined again
         self._at_cell_start = Stats()
         self._models = False  # whether this session has enabled BCVM for models
         self._models_before: Stats | None = None  # what models had run before
@@ -153,14 +155,17 @@ class CellSession:
     def _link(self, node: ast.Module | ast.Interactive, filename: str) -> types.CodeType | tuple[Any, SiteTable]:
         """Form the regions of a node in place; or the code of the same node, linked for the same types before."""
         namespace = self.namespace()
-        names = sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)})
+        names = sorted(set(_names_read(node)))
         kinds = tuple(kind_of_value(namespace.get(n, MISSING)) for n in names)
-        key = (filename, self.strict, type(node).__name__, ast.dump(node, include_attributes=True), kinds)
-        known = self._cache.get(key)
-        if known is not None:
-            self._cache.move_to_end(key)
-            self._note(known[1])
-            return known[0]
+        states = tuple((kind, n in namespace) for n, kind in zip(names, kinds, strict=True))
+        what = (filename, self.strict, type(node).__name__, ast.dump(node, include_attributes=True))
+        key = (what, states)
+        for found in (key, (what, _as_at_first(node, names, states))):
+            known = self._cache.get(found)
+            if known is not None:
+                self._cache.move_to_end(found)
+                self._note(known[1])
+                return known[0]
         table = SiteTable(_CellOwner(self, filename))
         seeds: dict[str, Kind] = {n: k for n, k in zip(names, kinds, strict=True) if n in namespace}
         context = FormerContext("<cell>", filename, self._lookup, table, seeds=seeds, namespace_scope=True, switches=table)
@@ -174,12 +179,19 @@ class CellSession:
         return namespace[name] if name in namespace else getattr(builtins, name, MISSING)
 
     def _adopt(self, function: Any) -> Any:
-        """The innermost decorator of functions defined in cells."""
+        """The innermost decorator of functions defined in cells. One defined again by an unchanged cell is linked already."""
+        known = self._by_code.get(id(getattr(function, "__code__", None)))
+        if known is not None and adopt_again(function, known):
+            self._departed.merge(known.start_again())
+            known.strict = self.strict
+            return function
         result = adopt(function)
         linker = linker_of(function)
         if linker is not None:
             linker.strict = self.strict
             self._linkers.add(linker)
+            self._by_code[id(linker.original)] = linker
+            weakref.finalize(linker, self._departed.merge, linker.stats).atexit = False
         return result
 
     def _running_here(self) -> CellRecord | None:
@@ -228,8 +240,9 @@ class CellSession:
 
     def stats(self) -> Stats:
         """What ran since the session began: cell statements, functions defined in cells, and models."""
-        total = Stats().merge(self.statements)
-        for linker in list(self._linkers):
+        linkers = list(self._linkers)  # held from here on: each counts once, here or among the departed
+        total = Stats().merge(self.statements).merge(self._departed)
+        for linker in linkers:
             total.merge(linker.stats)
         if self._models_before is not None:
             total.merge(modes.stats().since(self._models_before))
@@ -336,6 +349,31 @@ def _awaits(statement: ast.stmt) -> bool:
 
 def _ungroup(node: ast.Module | ast.Interactive) -> None:
     node.body = [s for part in node.body for s in (part.body if getattr(part, "bcvm_group", False) else [part])]  # type: ignore[attr-defined]
+
+
+def _names_read(node: ast.AST) -> Iterator[str]:
+    """The names whose values matter to a statement: it reads them, itself or in lambdas and classes. Functions are linked by themselves."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    for name, field_ in ast.iter_fields(node):
+        if name == "body" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for child in field_ if isinstance(field_, list) else [field_]:
+            if isinstance(child, ast.AST):
+                yield from _names_read(child)
+
+
+def _as_at_first(node: ast.AST, names: list[str], states: tuple[tuple[Kind, bool], ...]) -> tuple[tuple[Kind, bool], ...]:
+    """The names as they were before a statement ran for the first time, if what they are now comes from it: not there yet.
+
+    Code formed for that holds now as well, for a name that is not there counts as Python's where the statement binds it.
+    """
+    stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return tuple(
+        (Kind.UNKNOWN, False) if n in stored and state == (Kind.PYTHON, True) else state for n, state in zip(names, states, strict=True)
+    )
 
 
 def _mark_functions(node: ast.AST) -> None:
