@@ -1,4 +1,4 @@
-# What a person types.  make lab    install into ./.venv and open JupyterLab on the first notebook
+# What a person types.  make lab    install into ./.venv, list the notebooks and open JupyterLab on the first
 #                       make test   install what the tests need and run everything
 #                       make docs   build the documentation into ./site
 #                       make bench  run the benchmarks that print tables
@@ -42,6 +42,7 @@ $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-lab
 
 lab: $(VENV)/.stamp-lab
 	@$(BIN)/bcvm doctor
+	@echo; echo "Notebooks:"; ls notebooks/*.ipynb | sed 's/^/  /'; echo
 	$(BIN)/jupyter lab $(LAB_ARGS) $(NOTEBOOK)
 
 # One pytest run does it all (style, types, floors, notebooks, browser, documentation, the wheel), so its summary is the last line.

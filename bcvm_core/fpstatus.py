@@ -7,6 +7,7 @@ NumPy would: it warns, raises, calls, prints or stays silent as the user asked.
 
 from __future__ import annotations
 
+import contextvars
 import sys
 import threading
 import warnings
@@ -97,6 +98,18 @@ def recording() -> Recording:
     return Recording()
 
 
+def carried(function: Callable[[], None]) -> Callable[[], None]:
+    """`function` for another thread: there it reports to the recording, and under the error state, of the thread that makes this call."""
+    context, top, state = contextvars.copy_context(), _state.top, _of_thread()
+
+    def run() -> None:
+        _state.top = top
+        _adopt(state)
+        context.run(function)
+
+    return run
+
+
 if np.lib.NumpyVersion(np.__version__) < "2.0.0" and hasattr(np.core.umath, "seterrobj"):  # in this order: NumPy 2 warns about np.core
     # NumPy 1.x: one list per thread, [buffer size, mode bits, handler]; ten times cheaper than `np.errstate`.
     _umath: Any = np.core.umath
@@ -131,6 +144,12 @@ if np.lib.NumpyVersion(np.__version__) < "2.0.0" and hasattr(np.core.umath, "set
     def _user_modes() -> dict[str, str]:
         return _decode(_geterrobj()[1])[0]
 
+    def _of_thread() -> Any:
+        return _geterrobj()
+
+    def _adopt(state: Any) -> None:
+        _seterrobj(state)
+
 else:
 
     def _canonical(modes: Any) -> dict[str, str]:
@@ -149,6 +168,12 @@ else:
 
     def _user_modes() -> dict[str, str]:
         return _canonical(np.geterr())
+
+    def _of_thread() -> Any:
+        return None  # NumPy 2 keeps it in a context variable
+
+    def _adopt(state: Any) -> None:
+        pass
 
 
 def warn(text: str, stacklevel: int = 2) -> None:

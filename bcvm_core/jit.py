@@ -6,7 +6,9 @@ docstring and source. It carries `stats()`, `explain()`, `program()` and `dis()`
 
 from __future__ import annotations
 
+import importlib
 import logging
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -37,7 +39,7 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
     Use as ``@jit`` or ``@jit(strict=True)``. What is no tensor work runs as the Python it is, with
     full semantics. Under `strict` a callable of the op table that would run on the host raises
     StrictError instead, and a function that cannot be lowered raises LoweringError; otherwise such a
-    function is returned as it is.
+    function is returned as it is. An `nn.Cell` is returned itself: its calls run as under `enable`.
     """
     if function is None:
         return lambda f: _lowered_any(f, strict)
@@ -47,7 +49,20 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
 def _lowered_any(function: Any, strict: bool) -> Any:
     if isinstance(function, staticmethod | classmethod):
         return type(function)(_lowered(function.__func__, strict))
+    if _choose_cell(function):
+        return function
     return _lowered(function, strict)
+
+
+def _choose_cell(value: Any) -> bool:
+    """A MindSpore model is run by the VM from now on, and stays the object it is."""
+    if "mindspore" not in sys.modules or isinstance(value, types.FunctionType | type):
+        return False
+    from .mindspore import install
+
+    install()
+    cells = importlib.import_module(".mindspore.cells", __package__)
+    return bool(cells.choose(value))
 
 
 def _lowered(function: Any, strict: bool) -> Any:
@@ -168,6 +183,34 @@ def adopt(function: Any) -> Any:
     except Exception:  # an adopted function is the user's; any fault of ours leaves it alone
         return function
     return function
+
+
+def adopt_again(function: Any, linker: Linker) -> bool:
+    """Adopt a function made from the code object that `linker` links already; False when it must be linked anew.
+
+    What was taken out of the code or found unsafe gets another chance, and so do other shape hints and globals.
+    """
+    code = linker.code
+    if type(function) is not types.FunctionType or getattr(function, "__bcvm_nojit__", False) or not config.current.enabled:
+        return False
+    if code is None or function.__code__ is not linker.original or function.__globals__ is not linker.globals:
+        return False
+    if function.__code__.co_freevars or linker.table.dead or linker.unsafe or not _same_hints(function, linker):
+        return False
+    if code is not function.__code__:
+        function.__code__ = code
+        linker.functions.add(function)
+    function.__dict__[_ATTRIBUTE] = linker
+    return True
+
+
+def _same_hints(function: types.FunctionType, linker: Linker) -> bool:
+    from .frontend.annotations import hints_of
+
+    try:
+        return dict(hints_of(function) or {}) == linker.hints
+    except Exception:  # a malformed one: linking says so
+        return False
 
 
 def _own_linker(function: Any) -> Linker | None:

@@ -10,20 +10,24 @@ import ast
 import builtins
 import linecache
 import logging
+import sys
+import threading
 import time
 import types
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import modes
 from .errors import LoweringError
 from .events import CellFinished, CellStarted, bus
 from .frontend.regions import MISSING, Kind, kind_of_value
 from .frontend.source import copy_tree
 from .isa.program import Program
-from .jit import adopt, linker_of
+from .jit import adopt, adopt_again, linker_of
+from .tiers.beside import beside
 from .vm import twin
 from .vm.linked import Linker, Site, SiteTable
 from .vm.rewrite import FormerContext, RegionFormer
@@ -60,6 +64,7 @@ class CellRecord:
     number: int
     tree: ast.Module
     started_ns: int
+    thread: int = 0  # in which it runs
     ended_ns: int | None = None
     filename: str | None = None  # known when the first node is compiled
     tables: list[SiteTable] = field(default_factory=list)
@@ -84,7 +89,11 @@ class CellSession:
         self.statements = Stats()
         self.cells: list[CellRecord] = []  # the latest few, oldest first
         self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
+        self._by_code: weakref.WeakValueDictionary[int, Linker] = weakref.WeakValueDictionary()  # by id of the code before linking
+        self._departed = Stats()  # what functions had counted that are gone, or were defined again
         self._at_cell_start = Stats()
+        self._models = False  # whether this session has enabled BCVM for models
+        self._models_before: Stats | None = None  # what models had run before
         self._cache: OrderedDict[Any, tuple[types.CodeType, SiteTable]] = OrderedDict()
 
     # -- hooks ------------------------------------------------------------------------------------
@@ -106,10 +115,12 @@ class CellSession:
         Whatever goes wrong on our side, the node is compiled as it is; errors of `compile_plain`
         itself are the user's and rise.
         """
+        self._follow_models()
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
             return compile_plain(node)
-        if self.cells and self.cells[-1].filename is None:
-            self.cells[-1].filename = filename
+        record = self._running_here()
+        if record is not None and record.filename is None:
+            record.filename = filename
         _ungroup(node)
         work = copy_tree(node)  # the caller may compile its node again, as %timeit does
         table: types.CodeType | tuple[Any, SiteTable] | None = None
@@ -130,17 +141,31 @@ class CellSession:
             self._cache.popitem(last=False)
         return code
 
+    def _follow_models(self) -> None:
+        """Once MindSpore is loaded, the session's models run through the VM, and stop when the session is switched off."""
+        wanted = self.enabled and "mindspore" in sys.modules
+        if wanted != self._models:
+            self._models = wanted
+            if wanted:
+                self._models_before = self._models_before or modes.stats()
+                modes.enable()
+            else:
+                modes.disable()
+
     def _link(self, node: ast.Module | ast.Interactive, filename: str) -> types.CodeType | tuple[Any, SiteTable]:
         """Form the regions of a node in place; or the code of the same node, linked for the same types before."""
         namespace = self.namespace()
-        names = sorted({n.id for n in ast.walk(node) if isinstance(n, ast.Name)})
+        names = sorted(set(_names_read(node)))
         kinds = tuple(kind_of_value(namespace.get(n, MISSING)) for n in names)
-        key = (filename, self.strict, type(node).__name__, ast.dump(node, include_attributes=True), kinds)
-        known = self._cache.get(key)
-        if known is not None:
-            self._cache.move_to_end(key)
-            self._note(known[1])
-            return known[0]
+        states = tuple((kind, n in namespace) for n, kind in zip(names, kinds, strict=True))
+        what = (filename, self.strict, type(node).__name__, ast.dump(node, include_attributes=True))
+        key = (what, states)
+        for found in (key, (what, _as_at_first(node, names, states))):
+            known = self._cache.get(found)
+            if known is not None:
+                self._cache.move_to_end(found)
+                self._note(known[1])
+                return known[0]
         table = SiteTable(_CellOwner(self, filename))
         seeds: dict[str, Kind] = {n: k for n, k in zip(names, kinds, strict=True) if n in namespace}
         context = FormerContext("<cell>", filename, self._lookup, table, seeds=seeds, namespace_scope=True, switches=table)
@@ -154,18 +179,34 @@ class CellSession:
         return namespace[name] if name in namespace else getattr(builtins, name, MISSING)
 
     def _adopt(self, function: Any) -> Any:
-        """The innermost decorator of functions defined in cells."""
+        """The innermost decorator of functions defined in cells. One defined again by an unchanged cell is linked already."""
+        known = self._by_code.get(id(getattr(function, "__code__", None)))
+        if known is not None and adopt_again(function, known):
+            self._departed.merge(known.start_again())
+            known.strict = self.strict
+            return function
         result = adopt(function)
         linker = linker_of(function)
         if linker is not None:
             linker.strict = self.strict
             self._linkers.add(linker)
+            self._by_code[id(linker.original)] = linker
+            weakref.finalize(linker, self._departed.merge, linker.stats).atexit = False
         return result
 
+    def _running_here(self) -> CellRecord | None:
+        """The latest cell, or None when another thread runs it: what a subshell does meanwhile is no part of it, and no cell of its own."""
+        latest = self.cells[-1] if self.cells else None
+        if latest is None or latest.ended_ns is not None or latest.thread == threading.get_ident():
+            return latest
+        return None if any(thread.ident == latest.thread for thread in threading.enumerate()) else latest
+
     def _begin(self, module: ast.Module) -> None:
+        if self.cells and self._running_here() is None:
+            return
         self.finish()
         number = self.cells[-1].number + 1 if self.cells else 1
-        record = CellRecord(number, copy_tree(module), time.perf_counter_ns())
+        record = CellRecord(number, copy_tree(module), time.perf_counter_ns(), threading.get_ident())
         for linker in list(self._linkers):
             self._remember_runs(record, linker.table)
         self.cells = [*self.cells[1 - _CELLS_KEPT :], record]
@@ -175,9 +216,10 @@ class CellSession:
 
     def _note(self, table: SiteTable) -> None:
         """A statement of the running cell has these sites; one linked before has run before."""
-        if self.cells:
-            self._remember_runs(self.cells[-1], table)
-            self.cells[-1].tables.append(table)
+        record = self._running_here()
+        if record is not None:
+            self._remember_runs(record, table)
+            record.tables.append(table)
 
     @staticmethod
     def _remember_runs(record: CellRecord, table: SiteTable) -> None:
@@ -187,19 +229,23 @@ class CellSession:
 
     def finish(self) -> None:
         """The latest cell is over: whoever watches learns of it. Else it counts as running until the next one starts."""
-        if self.cells and self.cells[-1].ended_ns is None:
-            self.cells[-1].stats = self.cell_stats()
-            self.cells[-1].ended_ns = time.perf_counter_ns()
+        record = self._running_here()
+        if record is not None and record.ended_ns is None:
+            record.stats = self.cell_stats()
+            record.ended_ns = time.perf_counter_ns()
             if bus.active:
-                bus.emit(CellFinished(self.cells[-1].number))
+                bus.emit(CellFinished(record.number))
 
     # -- views ------------------------------------------------------------------------------------
 
     def stats(self) -> Stats:
-        """What ran since the session began: cell statements and functions defined in cells."""
-        total = Stats().merge(self.statements)
-        for linker in list(self._linkers):
+        """What ran since the session began: cell statements, functions defined in cells, and models."""
+        linkers = list(self._linkers)  # held from here on: each counts once, here or among the departed
+        total = Stats().merge(self.statements).merge(self._departed)
+        for linker in linkers:
             total.merge(linker.stats)
+        if self._models_before is not None:
+            total.merge(modes.stats().since(self._models_before))
         return total
 
     def cell_stats(self) -> Stats:
@@ -252,6 +298,12 @@ def current() -> CellSession | None:
     return None if _current is None else _current()
 
 
+def interruptible() -> Callable[[], None]:
+    """From now on an interrupt (Ctrl-C, a notebook's stop button) need not wait for the end of a kernel; call the result to undo it."""
+    beside.start()
+    return beside.stop
+
+
 def site_lines(table: SiteTable) -> list[str]:
     """One line per site: place, form, ops, runs, and why it last went to the host."""
     from .vm.linked import describe_site
@@ -297,6 +349,31 @@ def _awaits(statement: ast.stmt) -> bool:
 
 def _ungroup(node: ast.Module | ast.Interactive) -> None:
     node.body = [s for part in node.body for s in (part.body if getattr(part, "bcvm_group", False) else [part])]  # type: ignore[attr-defined]
+
+
+def _names_read(node: ast.AST) -> Iterator[str]:
+    """The names whose values matter to a statement: it reads them, itself or in lambdas and classes. Functions are linked by themselves."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+    for name, field_ in ast.iter_fields(node):
+        if name == "body" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for child in field_ if isinstance(field_, list) else [field_]:
+            if isinstance(child, ast.AST):
+                yield from _names_read(child)
+
+
+def _as_at_first(node: ast.AST, names: list[str], states: tuple[tuple[Kind, bool], ...]) -> tuple[tuple[Kind, bool], ...]:
+    """The names as they were before a statement ran for the first time, if what they are now comes from it: not there yet.
+
+    Code formed for that holds now as well, for a name that is not there counts as Python's where the statement binds it.
+    """
+    stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return tuple(
+        (Kind.UNKNOWN, False) if n in stored and state == (Kind.PYTHON, True) else state for n, state in zip(names, states, strict=True)
+    )
 
 
 def _mark_functions(node: ast.AST) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import FunctionType
 from typing import Any
 
@@ -13,6 +14,9 @@ from .magics import BcvmMagics
 from .options import candidates
 from .shell import CellDoor, Cells, attach, cells_of, detach
 
+# A line magic, also inside a block and where its result is assigned; a cell magic.
+_MAGIC = re.compile(r"(?:\s*(?:[\w.,\s]+=\s*)?(?=%bcvm\s))?(%%?bcvm\s.*)$")
+
 
 class Completion:
     """IPython matcher for the lines of both magics; there it stands alone, Jedi would only guess."""
@@ -23,16 +27,23 @@ class Completion:
         context_matcher()(self)
 
     def __call__(self, context: CompletionContext) -> SimpleMatcherResult:
-        line = context.line_with_cursor
-        if not line.startswith(("%bcvm ", "%%bcvm ")):
+        found = _MAGIC.match(context.line_with_cursor)
+        if found is None:
             return {"completions": []}
+        line = found[1]
         before = len(line) - len(line.rpartition(" ")[2])
         known = len(line) - before - len(context.token)  # how much of the word IPython leaves alone
         texts = candidates(line, self._functions)
         return {"completions": [SimpleCompletion(text[known:], type="param") for text in texts], "suppress": True}
 
     def _functions(self) -> list[str]:
-        return [name for name, value in self.shell.user_ns.items() if isinstance(value, FunctionType) and not name.startswith("_")]
+        """The functions of the notebook, and the methods of its classes."""
+        shown = {
+            name: value for name, value in self.shell.user_ns.items() if not name.startswith("_") and name not in self.shell.user_ns_hidden
+        }
+        classes = {name: value for name, value in shown.items() if isinstance(value, type) and value.__module__ == "__main__"}
+        functions = [name for name, value in shown.items() if isinstance(value, FunctionType)]
+        return functions + [f"{c}.{m}" for c, body in classes.items() for m, value in vars(body).items() if isinstance(value, FunctionType)]
 
 
 def _new_door(shell: Any) -> CellDoor:

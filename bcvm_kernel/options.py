@@ -105,10 +105,10 @@ def candidates(line: str, functions: Callable[[], Iterable[str]]) -> list[str]:
             found: Iterable[str] = (flag for flag in flags_of(cell_parser()) if flag not in given)
         case ["%bcvm"]:
             found = (*COMMANDS, "--help")
-        case ["%bcvm", "dis" | "stats"]:
-            found = [*sorted(functions()), "--object"]
-        case ["%bcvm", "explain"]:
-            found = sorted(functions())
+        case ["%bcvm", ("dis" | "stats" | "explain") as command, *given]:
+            names = [] if any(not text.startswith("-") for text in given) else sorted(functions())
+            flags = [] if command == "explain" or {"-o", "--object"} & set(given) else ["--object"]
+            found = (*names, *flags)
         case _:
             found = ()
     return [text for text in found if text.startswith(word)]

@@ -129,6 +129,7 @@ class Cells:
         self.enabled_before = config.current.enabled
         self.work = FirstTimeWork()
         self.after_cell: list[Callable[[CellOptions], None]] = []
+        self.leave_interruptible: Callable[[], None] = lambda: None
         self._thread = threading.local()
 
     @property
@@ -268,8 +269,11 @@ def attach(shell: Any, door: CellDoor, *, on: bool) -> Cells:
     existing = cells_of(shell)
     if existing is not None:
         return existing
+    from bcvm_core.session import interruptible
+
     cells = Cells(shell, door, on=on)
     cells.work.start()
+    cells.leave_interruptible = interruptible()
     shell.ast_transformers.append(cells)
     shell.input_transformers_cleanup.append(first_line_to_call)
     # The shell calls its own compiler; `run_cell(shell_futures=False)` makes a new one of the class.
@@ -289,6 +293,7 @@ def detach(shell: Any) -> None:
         return
     delattr(shell, _ATTRIBUTE)
     cells.work.stop()
+    cells.leave_interruptible()
     config.current.enabled = cells.enabled_before
     shell.events.unregister("pre_run_cell", cells.cell_starts)
     shell.events.unregister("post_run_cell", cells.cell_ends)

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from bcvm_core import config, program_of
+from bcvm_core import config, modes, program_of
 from bcvm_core.isa.text import disassemble
 from bcvm_core.jit import linker_of
 from bcvm_core.version import __version__
@@ -26,14 +26,19 @@ if TYPE_CHECKING:
     from bcvm_core.vm.stats import Stats
 
 
-def function_named(cells: Cells, name: str) -> FunctionType:
-    """The function behind a (dotted) name of the notebook. Raises MagicError when there is none."""
+def object_named(cells: Cells, name: str) -> Any:
+    """What a (dotted) name of the notebook stands for. Raises MagicError when there is nothing."""
     first, _, rest = name.partition(".")
     try:
         value = cells.shell.user_ns[first]
-        value = operator.attrgetter(rest)(value) if rest else value
+        return operator.attrgetter(rest)(value) if rest else value
     except (KeyError, AttributeError):
         raise MagicError(f"this notebook has no {name!r}", fix="give the name of a function you defined or imported") from None
+
+
+def function_named(cells: Cells, name: str) -> FunctionType:
+    """The function behind a name of the notebook. Raises MagicError when there is none."""
+    value = object_named(cells, name)
     value = getattr(value, "__func__", value)
     if not isinstance(value, FunctionType):
         raise MagicError(f"{name!r} is a {type(value).__name__}, not a Python function", fix="without a name, the latest cell is shown")
@@ -49,7 +54,9 @@ def _linker(cells: Cells, name: str) -> Linker:
 
 
 def program(cells: Cells, name: str | None) -> Program:
-    """The Program of a function, or of the latest cell."""
+    """The Program of a function or model, or of the latest cell."""
+    if name is not None and modes.is_model(object_named(cells, name)):
+        return modes.program_of_model(object_named(cells, name))
     found: Program = cells.door.program() if name is None else program_of(function_named(cells, name))
     return found
 
@@ -61,6 +68,8 @@ def listing(cells: Cells, name: str | None) -> str:
 
 def explanation(cells: Cells, name: str | None) -> str:
     """Which statements became regions, how often they ran, why some were handed back."""
+    if name is not None and modes.is_model(object_named(cells, name)):
+        return modes.explain(object_named(cells, name))
     return name_cells(cells, cells.door.explain() if name is None else _linker(cells, name).explain())
 
 

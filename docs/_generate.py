@@ -267,6 +267,20 @@ def mint(_: str) -> str:
 
 
 @generator
+def primitives(_: str) -> str:
+    """The classes of primitive objects and their ops."""
+    return str(importlib.import_module("bcvm_core.mindspore.primitive_lines").as_markdown())
+
+
+@generator
+def op_coverage(part: str) -> str:
+    """A part of the page "Op coverage"."""
+    _loaded_rows()
+    page = importlib.import_module("bcvm_core.coverage.page")
+    return str(getattr(page, part)())
+
+
+@generator
 def selection_program(op: str) -> str:
     """A selection program with its explanation, as `bcvm pool OP --select` prints it."""
     import contextlib

@@ -1,7 +1,8 @@
 """Build the notebooks: ``python notebooks/build.py [NAME ...]`` reads source/NAME.md and writes NAME.ipynb, executed.
 
 A source is Markdown. Each block fenced with ```python is a code cell, the text between two of them
-a Markdown cell; words after ``python`` become the cell's tags. Nothing that differs from run to
+a Markdown cell; words after ``python`` become the cell's tags, of which `hide-input` also collapses
+the cell. Nothing that differs from run to
 run or machine to machine is kept, so that a notebook changes only when its source or its
 results do.
 """
@@ -41,6 +42,8 @@ def _add(notebook: nbformat.NotebookNode, kind: str, text: str, tags: list[str] 
     cell = make(text, id=f"cell-{len(notebook.cells) + 1:02}")
     if tags:
         cell.metadata["tags"] = tags
+    if tags and "hide-input" in tags:
+        cell.metadata["jupyter"] = {"source_hidden": True}
     notebook.cells.append(cell)
 
 
@@ -56,10 +59,11 @@ def execute(notebook: nbformat.NotebookNode) -> None:
     )
     client.execute()
     notebook.metadata = nbformat.from_dict({"kernelspec": dict(KERNEL), "language_info": {"name": "python"}})
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            if output.output_type == "error":
-                output.traceback = [re.sub(r"ipykernel_\d+", "ipykernel", line) for line in output.traceback]
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        if output.output_type == "error":
+            output.traceback = [re.sub(r"ipykernel_\d+", "ipykernel", line) for line in output.traceback]
+        elif "data" in output:  # a view of a widget that is gone; its HTML and text stay
+            output.data.pop("application/vnd.jupyter.widget-view+json", None)
 
 
 def build(name: str) -> Path:

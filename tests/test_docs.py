@@ -81,7 +81,7 @@ def test_the_first_steps_run(repository: Path) -> None:
 
 def test_links_between_files_lead_somewhere(repository: Path) -> None:
     broken = []
-    for page in (repository / "README.md", repository / "CHANGELOG.md"):
+    for page in (repository / "README.md", repository / "README.zh.md", repository / "CHANGELOG.md"):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if not (repository / target).exists():
                 broken.append((page.name, target))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import io
+import linecache
 import re
+import threading
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bcvm_core.events import Bound, Lowered, bus
+from bcvm_core.jit import linker_of
 from bcvm_core.session import CellSession
 
 pytest.importorskip("IPython")
@@ -197,3 +202,120 @@ def test_iterators_are_asked_and_let_go_as_in_python() -> None:
     plain, _, _ = run_cells(LOOPS, linked=False)
     linked, _, _ = run_cells(LOOPS, linked=True)
     assert linked == plain
+
+
+def test_what_a_subshell_runs_meanwhile_does_not_end_the_running_cell() -> None:
+    names: dict[str, Any] = {"np": np, "x": np.ones(3)}
+    session = CellSession(lambda: names)
+
+    def run(code: str) -> None:
+        for node in session.transform(ast.parse(code)).body:
+            exec(session.compile_node(ast.Module([node], []), "<cell>", lambda n: compile(n, "<cell>", "exec")), names)
+
+    def meanwhile() -> None:
+        run("z = x * 3 + 1")
+        session.finish()
+
+    run("y = x * 2 + 1")
+    thread = threading.Thread(target=meanwhile)
+    thread.start()
+    thread.join()
+    (cell,) = session.cells
+    assert cell.ended_ns is None and len(cell.tables) == 1
+    assert (names["z"] == 4).all() and session.stats().call_op == 4
+    session.finish()
+    thread = threading.Thread(target=run, args=("z = x * 4",))
+    thread.start()
+    thread.join()
+    run("y = x * 5")  # the cell of a thread that is gone is over
+    assert [cell.ended_ns is None for cell in session.cells] == [False, False, True]
+
+
+class _Cells:
+    """A session whose cells are run as a shell runs them, and what the VM says meanwhile."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {"__name__": "__main__", "np": np, "x": np.ones(3)}
+        self.session = CellSession(lambda: self.names)
+
+    def run(self, text: str) -> list[str]:
+        """Run a cell; returns what was lowered or bound."""
+        filename = f"<cell {hash(text)}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        seen: list[Any] = []
+        unsubscribe = bus.subscribe(seen.append)
+        try:
+            for node in self.session.transform(ast.parse(text, filename)).body:
+                code = self.session.compile_node(ast.Module([node], []), filename, lambda n: compile(n, filename, "exec"))
+                exec(code, self.names)
+            self.session.finish()
+        finally:
+            unsubscribe()
+        return [event.name for event in seen if isinstance(event, Lowered)] + ["bound" for event in seen if isinstance(event, Bound)]
+
+    def ran(self) -> int:
+        return self.session.stats().call_op
+
+
+DEFINES = "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x) * 3\n"
+
+
+@pytest.mark.parametrize("cell", ["y = x * 2 + 1", "for i in range(3):\n    z = x * i\n", "x += 1", DEFINES])
+def test_running_an_unchanged_cell_again_reuses_its_program(cell: str) -> None:
+    cells = _Cells()
+    assert cells.run(cell) != []
+    first = cells.ran()
+    for n in range(2, 5):
+        assert cells.run(cell) == []
+        assert cells.ran() == n * first
+
+
+def test_a_function_defined_again_begins_to_count_again() -> None:
+    cells = _Cells()
+    for _ in range(3):
+        cells.run(DEFINES)
+        assert "line 2    run    multiply, add: 1 runs" in linker_of(cells.names["f"]).explain()
+        assert linker_of(cells.names["f"]).stats.call_op == 2
+        assert cells.session.cell_stats().call_op == 3
+    assert cells.ran() == 9
+
+
+def test_counts_of_functions_that_are_gone_stay() -> None:
+    cells = _Cells()
+    cells.run(DEFINES)
+    cells.run("f = None")
+    cells.run("del f")
+    cells.session._cache.clear()
+    gc.collect()
+    assert cells.ran() == 3
+    cells.run("z = x * 2")
+    assert cells.session.cell_stats().call_op == 1
+
+
+def test_a_function_defined_again_under_other_conditions_is_linked_anew() -> None:
+    cells = _Cells()
+    annotated = "from bcvm_core import Tensor\ndef g(v: Tensor[HINT]):\n    return v * 2\n"
+    cells.names["HINT"] = 3
+    cells.run(annotated)
+    assert cells.run(annotated) == []
+    cells.names["HINT"] = 4
+    assert cells.run(annotated) == ["g"]
+    never = "def h(v):\n    return v * 2\n"
+    cells.run(never)
+    for _ in range(20):
+        cells.names["h"](3)  # no tensors: the site is taken out
+    assert cells.run(never) == ["h"]
+    cells.run("w = h(x)")
+    assert cells.session.cell_stats().call_op == 1
+
+
+def test_defaults_and_other_functions_of_the_same_code_stay_their_own() -> None:
+    cells = _Cells()
+    cell = "def f(v, k=k):\n    return v * k\n"
+    cells.names["k"] = 2
+    cells.run(cell)
+    first = cells.names["f"]
+    cells.names["k"] = 5
+    cells.run(cell)
+    assert (first(np.ones(2)) == 2).all() and (cells.names["f"](np.ones(2)) == 5).all()
+    assert linker_of(first) is linker_of(cells.names["f"])

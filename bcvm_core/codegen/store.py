@@ -25,6 +25,7 @@ from .. import config
 _MAGIC: Final = b"BCVMOBJ1"
 _SOURCES: Final = (
     "codegen/llvm.py",
+    "codegen/versions.py",
     "codegen/tree_ir.py",
     "codegen/compiler.py",
     *(f"codegen/stencils/{name}.py" for name in ("describe", "entry_code", "ir", "native", "objects", "primitives", "target")),

@@ -373,7 +373,7 @@ def _in_place_method(node: ast.Call) -> bool:
 
 def _star_to_tuple(bound: BoundCall) -> BoundCall:
     """x.reshape(2, 3): the variadic part becomes one tuple node; an empty one is left out."""
-    attrs = {name: _tuple_node(value) for name, value in bound.attrs.items() if value != ()}
+    attrs = {name: _tuple_node(value) for name, value in bound.attrs.items()}
     return BoundCall(bound.op, tuple(_tuple_node(o) for o in bound.operands), attrs)
 
 

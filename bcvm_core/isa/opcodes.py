@@ -109,6 +109,9 @@ TABLE: tuple[OpcodeRow, ...] = (
          "the loop leaves to.", jumps=True),
     _row("LOOP_END", 0x64, "head:label", "pc := head", "Back to the LOOP_START at `head`.", jumps=True, falls_through=False),
     _row("RETURN", 0x65, "src:reg?", "return R[src]", "Leave the program; without a register the result is None.", falls_through=False),
+    _row("CHECK", 0x66, "src:reg expected:args", "if R[src] is not as expected: leave the program to Python",
+         "Hold a flattened program to its path: True, False, None and objects are compared by identity, numbers and texts by value. "
+         "Nothing has been committed when it fails.", in_region=True),
     _row("BUILD_TUPLE", 0x70, "dest:dest items:args", "R[dest] := (items...)", "Make a tuple."),
     _row("BUILD_LIST", 0x71, "dest:dest items:args", "R[dest] := [items...]", "Make a list."),
     _row("BUILD_DICT", 0x72, "dest:dest items:args", "R[dest] := {k0: v0, k1: v1, ...}", "Make a dict; keys and values alternate."),

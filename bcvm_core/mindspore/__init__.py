@@ -29,7 +29,7 @@ def installed() -> bool:
 
 
 def install() -> None:
-    """Open the door: adapters for MindSpore tensors, and the spellings of `ops`, `mint` and Tensor methods.
+    """Open the door: adapters for MindSpore tensors, the spellings of `ops`, `mint` and Tensor methods, and primitive objects.
 
     Imports MindSpore. Does nothing the second time. Raises MissingExtraError when MindSpore is not installed.
     """
@@ -38,11 +38,15 @@ def install() -> None:
     if not available():
         raise MissingExtraError("MindSpore is not installed", fix='run `pip install "bcvm[mindspore]"` (CPython 3.10 to 3.12, NumPy 1.x)')
     from .adapter import register as register_adapters
+    from .cells import register as register_cells
+    from .primitives import register as register_primitives
     from .spellings import register as register_spellings
 
     _state["installed"] = True
     register_adapters()
     register_spellings()
+    register_cells()
+    register_primitives()
     base.forget_unadapted()
 
 

@@ -6,6 +6,7 @@ dispatch mode, with arrays mixed in, with element types MindSpore refuses or BCV
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,9 @@ from .. import dtypes, fpstatus
 from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
+from ..ops import registry
 from ..ops.registry import OpInfo
-from . import conversion, handlers, handlers_more, memory, promotion
+from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
 from .promotion import Rule
 
@@ -33,12 +35,33 @@ except ImportError:  # another release
 
 
 _recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
-_Tensor = ms.Tensor
 _from_numpy = ms.Tensor.from_numpy
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 _FLOAT32 = np.dtype(np.float32)
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
+
+
+class _Depth(threading.local):
+    value = 0
+
+
+_theirs = _Depth()
+
+
+class LeftToMindSpore:
+    """A context manager in which every op is MindSpore's: its mixed precision is a state of the executor that changes what ops do."""
+
+    def __enter__(self) -> None:
+        _theirs.value += 1
+
+    def __exit__(self, *error: object) -> None:
+        _theirs.value -= 1
+
+
+def is_recorded() -> bool:
+    """Whether MindSpore must see each op itself now: gradients are recorded, a dispatch mode or mixed precision is on."""
+    return _recording() or _dispatching() or _theirs.value > 0
 
 
 class Adapter:
@@ -64,7 +87,7 @@ class Adapter:
 
         Raises Decline when MindSpore must do it. A kernel's own error passes: Python then repeats the call and MindSpore raises its own.
         """
-        if _recording() or _dispatching():
+        if is_recorded():
             raise Decline("MindSpore records this call")
         if not attrs:
             fast = _plan_for(op, operands)
@@ -72,6 +95,9 @@ class Adapter:
                 return fast.run(kernel_call, operands)
         given = dict(attrs)
         dialect = given.pop("dialect", "tensor")
+        for name, value in given.pop("only", ()):
+            if not _same(given.pop(name), value):
+                raise Decline(f"{name} with another value than {value!r} is left to MindSpore")
         with fpstatus.recording():  # MindSpore reports no floating-point events
             if dialect == "inplace":
                 return _write_back(operands[0], _run(op, kernel_call, operands, given, "tensor"))
@@ -82,17 +108,23 @@ def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """As `TensorAdapter.fused` says."""
 
     def call(*values: Any) -> Any:
-        if _recording() or _dispatching() or not all(isinstance(v, _Tensor) for v in values):
+        if is_recorded() or not all(isinstance(v, memory.TENSORS) for v in values):
             return None
         try:
             result = kernel(*map(memory.view, values))
         except Decline:
             return None
-        if type(result) is tuple:
-            return tuple(map(_from_numpy, result))
-        return None if result is None else _from_numpy(result)
+        if result is None:
+            return None
+        made = memory.Held if memory.within.program else _from_numpy
+        return tuple(map(made, result)) if type(result) is tuple else made(result)
 
     return call
+
+
+def _same(given: Any, value: Any) -> bool:
+    """Whether an argument has the value that its parameter must have."""
+    return given is value or (type(given) is type(value) and type(value) in (bool, int, float, str, tuple) and bool(given == value))
 
 
 class FastPlan:
@@ -110,14 +142,14 @@ class FastPlan:
         arrays: list[Any] = []
         with fpstatus.recording():  # MindSpore reports no floating-point events
             for value in operands:
-                if isinstance(value, _Tensor):
+                if isinstance(value, memory.TENSORS):
                     array = memory.view(value)
                     arrays.append(array if compute is None or array.dtype is compute else array.astype(compute))
                 else:
                     arrays.append(conversion.scalar(value, compute))  # type: ignore[arg-type]  # numbers only meet with a type
             result = kernel_call(*arrays)
         if type(result) is np.ndarray and result.dtype is self.result and result.base is None:
-            return _from_numpy(result)
+            return memory.Held(result) if memory.within.program else _from_numpy(result)
         return conversion.wrap(result, self.result)
 
 
@@ -137,7 +169,7 @@ def _plan_for(op: OpInfo, operands: Sequence[Any]) -> FastPlan | None:
     key: list[Any] = [op.name]
     weak = op.name in _WEAK
     for value in operands:
-        if isinstance(value, _Tensor):
+        if isinstance(value, memory.TENSORS):
             key.append(value.dtype)
             if weak:
                 key.append(not value.shape)
@@ -223,11 +255,11 @@ class Operands:
             if value is not None and roles.get(name, "attr") != "attr":
                 self._optional.append(name)
                 self._add(value, first=False)
-            elif isinstance(value, ms.Tensor | np.ndarray):
+            elif isinstance(value, (*memory.TENSORS, np.ndarray)):
                 raise Decline("a tensor where the op takes a value")
 
     def _add(self, value: Any, first: bool) -> None:
-        if isinstance(value, _Tensor):
+        if isinstance(value, memory.TENSORS):
             array = memory.view(value)
             self.values.append(array)
             self.names.append(memory.NAMES[value.dtype])
@@ -315,4 +347,7 @@ def register() -> None:
     """Let BCVM take MindSpore's tensors."""
     base.adapters[ms.Tensor] = ADAPTER
     base.adapters[ms.Parameter] = ADAPTER
+    base.adapters[memory.Held] = ADAPTER
+    registry.claim(memory.Held, "mindspore")
+    handlers.HANDLERS.update(handlers_forms.HANDLERS | handlers_primitives.HANDLERS)
     base.makers.update(dict.fromkeys(handlers_more.MAKERS, ADAPTER))

@@ -59,7 +59,7 @@ def scalar(value: bool | int | float, dtype: DType) -> Any:
 
 
 def tensor(value: Any) -> Array:
-    if not isinstance(value, ms.Tensor):
+    if not isinstance(value, memory.TENSORS):
         raise Decline("the first operand is no MindSpore tensor")
     return memory.view(value)
 

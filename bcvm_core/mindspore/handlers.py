@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import mindspore as ms
 import numpy as np
 
 from ..errors import Decline
@@ -45,7 +44,7 @@ def _number(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _di
 
 def _key(key: Any) -> tuple[Any, bool]:
     """An index with tensors unwrapped, and whether it is basic. Raises Decline for what MindSpore reads in its own way."""
-    if isinstance(key, ms.Tensor):
+    if isinstance(key, memory.TENSORS):
         array = memory.view(key)
         if array.dtype not in _INDEX_TYPES:
             raise Decline("an index tensor of this type is left to MindSpore")
@@ -53,7 +52,7 @@ def _key(key: Any) -> tuple[Any, bool]:
     if key is None or key is Ellipsis or type(key) is int:
         return key, True
     if type(key) is slice:
-        if any(isinstance(part, ms.Tensor | np.ndarray) for part in (key.start, key.stop, key.step)):
+        if any(isinstance(part, (*memory.TENSORS, np.ndarray)) for part in (key.start, key.stop, key.step)):
             raise Decline("slices bounded by tensors are left to MindSpore")
         return key, True
     if type(key) is tuple:
@@ -77,7 +76,7 @@ def _setitem(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _d
     target, key, value = operands
     array = tensor(target)
     key, _ = _key(key)
-    if isinstance(value, ms.Tensor):
+    if isinstance(value, memory.TENSORS):
         value = memory.view(value)
     elif type(value) is float:
         value = np.float32(value)

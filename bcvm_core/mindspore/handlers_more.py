@@ -17,7 +17,7 @@ from mindspore.common.generator import default_generator
 from ..errors import Decline
 from . import handlers
 from .conversion import INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
-from .memory import Array, DType
+from .memory import TENSORS, Array, DType
 from .reductions import all_axes
 
 _FLOAT32 = np.dtype(np.float32)
@@ -38,7 +38,7 @@ def _floats(*arrays: Array) -> DType:
 def _pairs(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
     """(values in the tensor's type, indices: int64, of `ops.topk` int32)."""
     array = tensor(operands[0])
-    if array.dtype.kind in "bc" or any(isinstance(value, ms.Tensor) for value in attrs.values()):
+    if array.dtype.kind in "bc" or any(isinstance(value, TENSORS) for value in attrs.values()):
         raise Decline("left to MindSpore")
     found = kernel(wide(array), **attrs)
     if not isinstance(found, tuple):
@@ -107,13 +107,6 @@ def _placed(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
     if index.dtype.kind != "i" or values.dtype.kind in "bc" or type(attrs.get("shape")) not in (tuple, list):
         raise Decline("left to MindSpore")
     return wrap(kernel(index, values, shape=tuple(attrs["shape"])), values.dtype)
-
-
-def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    rows, values = (tensor(operand) for operand in operands)
-    if rows.dtype != values.dtype:
-        raise Decline("left to MindSpore")
-    return wrap(np.asarray(kernel(wide(rows), wide(values), **attrs)), INT64)
 
 
 def _counted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -193,8 +186,9 @@ def _crossed(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
 
 
 def _length(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """Norms; those that need singular values are NumPy's."""
-    array = tensor(operands[0])
+    """Norms; those that need singular values are NumPy's. `dtype` converts first."""
+    dtype = attrs.pop("dtype", None)
+    array = tensor(operands[0]) if dtype is None else tensor(operands[0]).astype(numpy_dtype(dtype), copy=False)
     kept = _floats(array)
     attrs = all_axes(attrs)
     try:
@@ -244,7 +238,7 @@ def _resized(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     """A shape from a number, a sequence, the arguments of a variadic call, or a tensor that is to be copied in form."""
-    if isinstance(shape, ms.Tensor):
+    if isinstance(shape, TENSORS):
         return tuple(shape.shape)
     if type(shape) is tuple and len(shape) == 1 and type(shape[0]) in (tuple, list):
         shape = shape[0]
@@ -257,7 +251,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 def _created(kernel: Kernel, _operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     dtype = attrs.pop("dtype", None)
     numbers = [value for value in attrs.values() if value is not None]
-    if any(isinstance(value, ms.Tensor) for value in numbers):
+    if any(isinstance(value, TENSORS) for value in numbers):
         raise Decline("a tensor where a number is expected is left to MindSpore")
     if "shape" in attrs:
         attrs["shape"] = _sizes(attrs["shape"])
@@ -302,7 +296,7 @@ def _drawn(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
     if dtype is not None:
         wanted = numpy_dtype(dtype)
     else:
-        wanted = tensor(like).dtype if isinstance(like, ms.Tensor) else _FLOAT32
+        wanted = tensor(like).dtype if isinstance(like, TENSORS) else _FLOAT32
     numbers = {name: value for name, value in attrs.items() if name != "shape"}
     if like is None or any(type(value) not in (int, float) for value in numbers.values()):
         raise Decline("left to MindSpore")
@@ -310,7 +304,7 @@ def _drawn(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
 
 
 def _drawn_integers(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    if attrs.get("dtype") is None and not isinstance(attrs.get("shape"), ms.Tensor):
+    if attrs.get("dtype") is None and not isinstance(attrs.get("shape"), TENSORS):
         attrs["dtype"] = np.int64
     return _drawn(kernel, operands, attrs, dialect)
 
@@ -366,7 +360,6 @@ HANDLERS: dict[str, Handler] = {
     "tensor_scatter": _indexed("index", "value"),
     "max_unpool2d": _indexed("index"),
     "scatter_nd": _placed,
-    "search_rows": _searched,
     "bincount": _counted,
     "one_hot": _hot,
     "embedding": _embedding,

@@ -9,6 +9,7 @@ reshape or transpose would give.
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import Any
 
 import mindspore as ms
@@ -38,11 +39,56 @@ class _Memory(ctypes.c_char * (1 << 62)):  # type: ignore[misc]
     tensor: Any
 
 
+class Held:
+    """A MindSpore tensor within a flat program: its memory as an array. It becomes a tensor when it leaves the program.
+
+    To the ops it is a tensor like any other; making one costs nothing, while a MindSpore view costs up to a millisecond.
+    """
+
+    __slots__ = ("array", "tensor")
+
+    def __init__(self, array: Array, tensor: Any = None) -> None:
+        self.array = array
+        self.tensor = tensor  # the tensor that came in, which goes out again as itself
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def size(self) -> int:
+        return self.array.size
+
+    @property
+    def dtype(self) -> Any:
+        return FROM_NUMPY[self.array.dtype]
+
+    def is_contiguous(self) -> bool:
+        return self.array.flags.c_contiguous
+
+
+TENSORS = (ms.Tensor, Held)
+
+
+class _Within(threading.local):
+    program = False
+
+
+within = _Within()
+"""`within.program`: a flat program runs in this thread, so that results are held."""
+
+
 def view(tensor: Any) -> Array:
     """An array over the tensor's memory, with its shape, strides and offset; waits for pending work on it.
 
     Raises Decline for tensors that are not in the host's memory and for element types that BCVM does not know.
     """
+    if type(tensor) is Held:
+        return tensor.array
     numpy = TO_NUMPY.get(tensor.dtype)
     if numpy is None:
         raise Decline(f"MindSpore tensors of type {tensor.dtype} are left to MindSpore")
@@ -77,6 +123,8 @@ def wrap(array: Array) -> Any:
     backwards, and arrays of NumPy's own that are not contiguous, whose copy is contiguous as
     MindSpore's own results are.
     """
+    if within.program:
+        return Held(array)
     source = owner(array)
     if source is None or not array.size:
         return ms.Tensor.from_numpy(array)

@@ -142,20 +142,20 @@ _BY_RULE: dict[Rule, str] = {
     DOUBLE: "float_power",
     ORDERED: (
         "floor_divide remainder power pow maximum minimum fmax fmin bitwise_and bitwise_or bitwise_xor abs absolute sign "
-        "floor ceil trunc rint round clip clip_method relu relu6 max min ptp gcd lcm frac threshold"
+        "floor ceil trunc rint round clip clip_method relu relu6 max min ptp gcd lcm frac threshold squared_difference"
     ),
     FLOAT_ARITHMETIC: "reciprocal",
     FLOAT: (
         "arctan2 hypot copysign logaddexp fabs sqrt cbrt degrees radians exp exp2 expm1 log log2 log10 log1p sin cos tanh tan "
         "arcsin arccos arctan sinh cosh arcsinh arccosh arctanh rsqrt softsign elu gelu softplus sigmoid silu logsigmoid mish erf "
-        "erfc logaddexp2 erfinv sinc logit xlogy lerp addcmul addcdiv"
+        "erfc logaddexp2 erfinv sinc logit xlogy divide_no_nan lerp addcmul addcdiv"
     ),
     COMPARE: "less less_equal greater greater_equal is_close",
     EQUALITY: "equal not_equal",
     TRUTH: "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit is_neg_inf is_pos_inf any all",
     MOVE: "real_part imag_part fold unfold pixel_shuffle pixel_unshuffle channel_shuffle",
-    JOIN: "concatenate stack vstack hstack dstack column_stack",
-    PRODUCT: "matmul dot inner outer bmm linear vdot tensordot kron addmm addmv addr addbmm baddbmm",
+    JOIN: "concatenate stack vstack hstack dstack column_stack add_all",
+    PRODUCT: "bias_add matmul dot inner outer bmm linear vdot tensordot kron addmm addmv addr addbmm baddbmm",
     NETWORK: (
         "leaky_relu hardsigmoid hardswish hardtanh softmax log_softmax logsumexp layer_norm group_norm batch_norm "
         "rms_norm conv1d conv2d avg_pool2d adaptive_avg_pool2d attention interpolate mse_loss "
@@ -163,7 +163,8 @@ _BY_RULE: dict[Rule, str] = {
         "prelu selu celu glu softshrink hardshrink tanhshrink conv3d conv_transpose1d conv_transpose2d instance_norm grid_sample "
         "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d lp_pool2d normalize cosine_similarity pairwise_distance cdist "
         "kl_div huber_loss soft_margin_loss hinge_embedding_loss triplet_margin_loss poisson_nll_loss gaussian_nll_loss histc inverse "
-        "det solve cholesky qr"
+        "affine_grid det solve cholesky qr conv2d_input l2_normalize "
+        "conv_transpose3d fast_gelu local_response_norm softmax_cross_entropy l2_loss"
     ),
     INDEX: "argwhere",
 }

@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes
 from ..errors import Decline
 from . import promotion
-from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, tensor, wide, wrap
+from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
 from .memory import Array
 
 
@@ -25,13 +25,17 @@ def all_axes(attrs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _total(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """sum and prod: small integers accumulate in int64, `dtype` converts first."""
+    """sum and prod: small integers accumulate in int64, `dtype` converts first, `initial` is a term."""
     array = tensor(operands[0])
-    dtype = attrs.pop("dtype", None)
+    dtype, initial = attrs.pop("dtype", None), attrs.pop("initial", None)
     own = dtypes.BY_NAME[promotion.sum_type(dtypes.BY_NUMPY[array.dtype].name)].numpy
     wanted = own if dtype is None else numpy_dtype(dtype)
-    array = array.astype(wanted, copy=False)
-    return wrap(kernel(wide(array), **all_axes(attrs)), wanted)
+    values = wide(array.astype(wanted, copy=False))
+    if initial is not None:
+        if type(initial) not in (bool, int, float) or values.dtype.kind not in "fiu":
+            raise Decline("left to MindSpore")
+        attrs["initial"] = scalar(initial, values.dtype)
+    return wrap(kernel(values, **all_axes(attrs)), wanted)
 
 
 def _empty(array: Array, axis: Any) -> bool:
@@ -39,7 +43,8 @@ def _empty(array: Array, axis: Any) -> bool:
     return any(array.shape[a] == 0 for a in axes)
 
 
-def _nan_for_empty(function: Callable[..., Any], array: Array, attrs: dict[str, Any]) -> Any:
+def quietly(function: Callable[..., Any], array: Array, attrs: dict[str, Any]) -> Any:
+    """NumPy's result where it would warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(array, **attrs)
@@ -55,7 +60,7 @@ def _mean(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
     if array.dtype.kind in "bc" or (array.dtype.kind in "iu" and _empty(array, attrs["axis"])):
         raise Decline("left to MindSpore")
     if _empty(array, attrs["axis"]):
-        return wrap(_nan_for_empty(np.mean, wide(array), attrs), array.dtype)
+        return wrap(quietly(np.mean, wide(array), attrs), array.dtype)
     return wrap(kernel(wide(array), **attrs), array.dtype)
 
 
@@ -73,21 +78,9 @@ def _spread(name: str) -> Handler:
         try:
             return wrap(kernel(array, **attrs), kept)
         except Decline:  # too few elements: NumPy warns, MindSpore does not
-            return wrap(_nan_for_empty(function, array, attrs), kept)
+            return wrap(quietly(function, array, attrs), kept)
 
     return handler
-
-
-def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    array = tensor(operands[0])
-    if array.dtype.kind in "bc":
-        raise Decline("left to MindSpore")
-    return wrap(kernel(wide(array), **all_axes(only(attrs, "axis", "keepdims"))), array.dtype)
-
-
-def _extreme_method(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """Tensor.max and min look at `keepdims` only when an axis is given."""
-    return _extreme(kernel, operands, _without_idle_keepdims(attrs), dialect)
 
 
 def _without_idle_keepdims(attrs: dict[str, Any]) -> dict[str, Any]:
@@ -105,23 +98,6 @@ def _arg_extreme(index: str, mint_index: str) -> Handler:
         return wrap(kernel(wide(array), **attrs), np.dtype(mint_index if dialect == "mint" else index))
 
     return handler
-
-
-def _argsort(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    """argsort, and sort with its (values, indices); equal elements keep their order."""
-    array = tensor(operands[0])
-    if array.dtype.kind in "bc":
-        raise Decline("left to MindSpore")
-    index = kernel(wide(array), kind="stable", **only(attrs, "axis"))
-    indices = wrap(index, INT64 if dialect.startswith("mint") else np.dtype(np.int32))
-    if not dialect.endswith("sort"):
-        return indices
-    return wrap(np.take_along_axis(array, index, attrs.get("axis", -1))), indices
-
-
-def _count(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
-    count = np.asarray(kernel(tensor(operands[0]), **all_axes(only(attrs, "axis", "keepdims"))))
-    return wrap(count, INT64 if dialect == "mint" else np.dtype(np.int32))
 
 
 def _running(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
@@ -162,15 +138,8 @@ HANDLERS: dict[str, Handler] = {
     "mean": _mean,
     "var": _spread("var"),
     "std": _spread("std"),
-    "max:method": _extreme_method,
-    "min:method": _extreme_method,
-    "max": _extreme,
-    "min": _extreme,
-    "ptp": _extreme,
     "argmax": _arg_extreme("int64", "int64"),
     "argmin": _arg_extreme("int32", "int64"),
-    "argsort": _argsort,
-    "count_nonzero": _count,
     "cumsum": _running,
     "cumprod": _running_product,
     "any": _truth,

@@ -6,6 +6,9 @@ Defaults that differ from the row's are passed along; ``; name=literal, ...`` at
 gives further attributes: `dialect` tells the adapter whose rules hold where they differ within
 MindSpore. Several lines for one name are overloads, tried in order. Lines for rows or callables
 that are not there (an op BCVM does not have yet, another release of MindSpore) are passed over.
+
+Parameters that the row does not have: those named in `only='...'` are taken with their default value
+and no other, those named in `also='...'` go to the row's handler as they are.
 """
 
 from __future__ import annotations
@@ -72,7 +75,10 @@ def spelling(line: Line, op: OpInfo, owner: str, otherwise: Spelling | None = No
     signature = _RENAMED.sub(r"\2", line.parameters)
     row_defaults = {p.name: p.default for p in op.params}
     fixed = _literals(line.fixed)
-    for own, default in _defaults(signature).items():
+    defaults = _defaults(signature)
+    only = {own: defaults[own] for own in fixed.pop("only", "").split()}
+    extra = frozenset(fixed.pop("also", "").split())
+    for own, default in defaults.items():
         name = rename.get(own, own)
         theirs = row_defaults.get(name, REQUIRED)
         if name in row_defaults and default is not None and (theirs is REQUIRED or theirs != default):
@@ -80,7 +86,7 @@ def spelling(line: Line, op: OpInfo, owner: str, otherwise: Spelling | None = No
     if line.receiver:
         rename["self"] = line.receiver
     kind = "method" if owner == "mindspore.Tensor" else "function"
-    return Spelling(target, signature, rename, kind, fixed, line.row, otherwise)
+    return Spelling(target, signature, rename, kind, fixed, extra, only, line.row, otherwise)
 
 
 def chains(lines: Iterable[Line], owner: str) -> list[tuple[OpInfo, Spelling]]:
@@ -120,10 +126,10 @@ def register() -> None:
 
 def tables() -> dict[str, list[Line]]:
     """The lines of all tables by owner; overloads of one name may stand in several."""
-    from . import spellings_mint, spellings_more, spellings_ops, spellings_ops_more, spellings_tensor
+    from . import spellings_mint, spellings_more, spellings_names, spellings_ops, spellings_ops_more, spellings_tensor
 
     found: dict[str, list[Line]] = {}
-    for module in (spellings_ops, spellings_mint, spellings_tensor, spellings_more, spellings_ops_more):
+    for module in (spellings_ops, spellings_mint, spellings_tensor, spellings_more, spellings_ops_more, spellings_names):
         for owner, table in module.TABLES.items():
             found.setdefault(owner, []).extend(parse(table))
     return found

@@ -92,7 +92,7 @@ arctanh = arctanh(x:input)
 erf = erf(x:input)
 erfc = erfc(x:input)
 sigmoid = sigmoid(x:input)
-softmax = softmax(x:input, axis:dim, *, dtype=None)
+softmax = softmax(x:input, axis:dim, *, dtype=None); also='dtype'
 
 sum = sum(x:input, axis:dim=None, keepdims:keepdim=False, *, dtype=None)
 mean = mean(x:input, axis:dim=None, keepdims:keepdim=False, *, dtype=None)
@@ -114,7 +114,7 @@ sort_pairs = argsort(x:input, axis:dim=-1, descending=False, stable=False); dial
 sort_pairs = sort(x:input, *, axis:dim=-1, descending=False, stable=False)
 trace = trace(x:input)
 count_nonzero = count_nonzero(x:input, axis:dim=None); dialect='mint'
-norm = norm(x:input, ord:p='fro', axis:dim=None, keepdims:keepdim=False)
+norm = norm(x:input, ord:p='fro', axis:dim=None, keepdims:keepdim=False, *, dtype=None); also='dtype'
 
 matmul = matmul(x:input, y:other)
 matmul = mm(x:input, y:mat2)
@@ -131,13 +131,13 @@ squeeze = squeeze(x:input, axis:dim)
 expand_dims = unsqueeze(x:input, axis:dim)
 ravel = ravel(x:input)
 ravel = flatten(x:input)
-broadcast_to = broadcast_to(x:input, shape)
+broadcast_to = broadcast_to(x:input, shape); dialect='sizes'
 flip = flip(x:input, axis:dims)
 concatenate = cat(arrays:tensors, axis:dim=0)
 concatenate = concat(arrays:tensors, axis:dim=0)
 stack = stack(arrays:tensors, axis:dim=0)
 tile = tile(x:input, reps:dims)
-repeat = repeat_interleave(x:input, repeats, axis:dim=None)
+repeat = repeat_interleave(x:input, repeats, axis:dim=None, *, output_size=None); only='output_size'
 roll = roll(x:input, shift:shifts, axis:dims=None)
 triu = triu(x:input, k:diagonal=0)
 tril = tril(x:input, k:diagonal=0)
@@ -147,19 +147,19 @@ split = chunk(x:input, indices_or_sections:chunks, axis:dim=0); dialect='chunk'
 split = unbind(x:input, axis:dim=0); dialect='unbind', indices_or_sections=1
 meshgrid = meshgrid(*arrays:tensors, indexing='ij')
 einsum = einsum(*operands)
-argwhere = nonzero(x:input)
+argwhere = nonzero(x:input, *, as_tuple=False); also='as_tuple'
 zeros_like = zeros_like(x:input, *, dtype=None)
 ones_like = ones_like(x:input, *, dtype=None)
 full_like = full_like(x:input, fill_value, *, dtype=None)
 """
 
 FUNCTIONAL = """
-relu = relu(x:input, inplace=False)
-relu6 = relu6(x:input, inplace=False)
+relu = relu(x:input, inplace=False); only='inplace'
+relu6 = relu6(x:input, inplace=False); only='inplace'
 leaky_relu = leaky_relu(x:input, negative_slope=0.01)
-elu = elu(x:input, alpha=1.0, inplace=False)
+elu = elu(x:input, alpha=1.0, inplace=False); only='inplace'
 gelu = gelu(x:input, *, approximate='none')
-silu = silu(x:input, inplace=False)
+silu = silu(x:input, inplace=False); only='inplace'
 sigmoid = sigmoid(x:input)
 tanh = tanh(x:input)
 logsigmoid = logsigmoid(x:input)
@@ -167,9 +167,9 @@ mish = mish(x:input)
 softplus = softplus(x:input, beta=1, threshold=20)
 hardsigmoid = hardsigmoid(x:input)
 hardswish = hardswish(x:input)
-hardtanh = hardtanh(x:input, min_val=-1, max_val=1, inplace=False)
-softmax = softmax(x:input, axis:dim, *, dtype=None)
-log_softmax = log_softmax(x:input, axis:dim, *, dtype=None)
+hardtanh = hardtanh(x:input, min_val=-1, max_val=1, inplace=False); only='inplace'
+softmax = softmax(x:input, axis:dim, *, dtype=None); also='dtype'
+log_softmax = log_softmax(x:input, axis:dim, *, dtype=None); also='dtype'
 linear = linear(x:input, weight, bias=None)
 conv2d = conv2d(x:input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
 conv1d = conv1d(x:input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)
@@ -178,7 +178,8 @@ avg_pool2d = avg_pool2d(x:input, kernel_size, stride=None, padding=0, ceil_mode=
 adaptive_avg_pool2d = adaptive_avg_pool2d(x:input, output_size)
 layer_norm = layer_norm(x:input, normalized_shape, weight=None, bias=None, eps=1e-05)
 group_norm = group_norm(x:input, num_groups, weight=None, bias=None, eps=1e-05)
-batch_norm = batch_norm(x:input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05)
+batch_norm = batch_norm(x:input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05);\
+ also='training momentum'
 pad = pad(x:input, pad_width:pad, mode='constant', constant_values:value=None)
 mse_loss = mse_loss(x:input, target, reduction='mean')
 l1_loss = l1_loss(x:input, target, reduction='mean')

@@ -7,6 +7,7 @@ add = add(x:input, y:other)
 add = tensor_add(x:input, y:other)
 subtract = sub(x:input, y:other)
 subtract = subtract(x:input, y:other)
+subtract_scaled = subtract(x:input, y:other, *, alpha)
 multiply = mul(x:input, y:other)
 multiply = multiply(x:input, y:other)
 divide = div(x:input, y:other)
@@ -98,7 +99,7 @@ arctanh = atanh(x:input)
 erf = erf(x:input)
 erfc = erfc(x:input)
 
-relu = relu(x:input, inplace=False)
+relu = relu(x:input, inplace=False); only='inplace'
 relu6 = relu6(x)
 leaky_relu = leaky_relu(x:input, negative_slope:alpha=0.2)
 elu = elu(x:input_x, alpha=1.0)
@@ -112,7 +113,7 @@ softsign = softsign(x)
 hardsigmoid = hardsigmoid(x:input)
 hardswish = hardswish(x:input)
 hardtanh = hardtanh(x:input, min_val=-1.0, max_val=1.0)
-softmax = softmax(x:input, axis=-1, *, dtype=None)
+softmax = softmax(x:input, axis=-1, *, dtype=None); also='dtype'
 log_softmax = log_softmax(x:logits, axis=-1)
 
 sum = sum(x:input, axis:dim=None, keepdims:keepdim=False, *, dtype=None)
@@ -130,13 +131,13 @@ argmax = argmax(x:input, axis:dim=None, keepdims:keepdim=False)
 argmin = argmin(x:input, axis=None, keepdims=False)
 var = var(x:input, axis=None, ddof=0, keepdims=False)
 std = std(x:input, axis=None, ddof=0, keepdims=False)
-norm = norm(x:A, ord=None, axis:dim=None, keepdims:keepdim=False, *, dtype=None)
+norm = norm(x:A, ord=None, axis:dim=None, keepdims:keepdim=False, *, dtype=None); also='dtype'
 logsumexp = logsumexp(x:input, axis:dim, keepdims:keepdim=False)
 cumsum = cumsum(x, axis, dtype=None); dialect='ops'
 cumprod = cumprod(x:input, axis:dim, dtype=None)
-argsort = argsort(x:input, axis=-1, descending=False)
-argsort = sort(x:input_x, axis=-1, descending=False); dialect='sort'
-count_nonzero = count_nonzero(x, axis=(), keepdims:keep_dims=False)
+sort_pairs = argsort(x:input, axis=-1, descending=False); dialect='order_ops'
+sort_pairs = sort(x:input_x, axis=-1, descending=False); dialect='ops'
+count_nonzero = count_nonzero(x, axis=(), keepdims:keep_dims=False, dtype=None); also='dtype'
 
 matmul = matmul(x:input, y:other)
 matmul = mm(x:input, y:mat2)
@@ -155,7 +156,7 @@ squeeze = squeeze(x:input, axis=None)
 expand_dims = expand_dims(x:input_x, axis)
 expand_dims = unsqueeze(x:input, axis:dim)
 ravel = ravel(x:input)
-broadcast_to = broadcast_to(x:input, shape)
+broadcast_to = broadcast_to(x:input, shape); dialect='sizes'
 flip = flip(x:input, axis:dims)
 diagonal = diagonal(x:input, offset=0, axis1:dim1=0, axis2:dim2=1)
 concatenate = concat(arrays:tensors, axis=0)
@@ -169,7 +170,7 @@ tril = tril(x:input, k:diagonal=0)
 take_along_axis = gather_elements(x:input, axis:dim, indices:index)
 take_along_axis = gather_d(x, axis:dim, indices:index)
 gather = index_select(x:input, axis, index)
-gather = gather(x:input_params, index:input_indices, axis)
+gather = gather(x:input_params, index:input_indices, axis, batch_dims=0); only='batch_dims'
 split = split(x:tensor, indices_or_sections:split_size_or_sections, axis=0)
 split = chunk(x:input, indices_or_sections:chunks, axis=0); dialect='chunk'
 split = unstack(x:input_x, axis=0); dialect='unbind', indices_or_sections=1
@@ -177,7 +178,7 @@ split = unbind(x:input, axis:dim=0); dialect='unbind', indices_or_sections=1
 meshgrid = meshgrid(*arrays:inputs, indexing='xy')
 einsum = einsum(*operands)
 pad = pad(x:input_x, pad_width:padding, mode='constant', constant_values:value=None)
-argwhere = nonzero(x:input)
+argwhere = nonzero(x:input, *, as_tuple=False); also='as_tuple'
 zeros_like = zeros_like(x:input, *, dtype=None)
 ones_like = ones_like(x:input, *, dtype=None)
 full_like = full_like(x:input, fill_value, *, dtype=None)
@@ -186,14 +187,15 @@ size = size(x:input_x)
 size = numel(x:input)
 ndim = rank(x:input_x)
 
-conv2d = conv2d(x:input, weight, bias=None, stride=1, pad_mode='valid', padding=0, dilation=1, groups=1)
-conv1d = conv1d(x:input, weight, bias=None, stride=1, pad_mode='valid', padding=0, dilation=1, groups=1)
+conv2d = conv2d(x:input, weight, bias=None, stride=1, pad_mode='valid', padding=0, dilation=1, groups=1); also='pad_mode', dialect='modes'
+conv1d = conv1d(x:input, weight, bias=None, stride=1, pad_mode='valid', padding=0, dilation=1, groups=1); also='pad_mode', dialect='modes'
 max_pool2d = max_pool2d(x, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False)
 avg_pool2d = avg_pool2d(x:input_x, kernel_size=1, stride=1, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=0)
 adaptive_avg_pool2d = adaptive_avg_pool2d(x:input, output_size)
 layer_norm = layer_norm(x:input, normalized_shape, weight=None, bias=None, eps=1e-05)
 group_norm = group_norm(x:input, num_groups, weight=None, bias=None, eps=1e-05)
-batch_norm = batch_norm(x:input_x, running_mean, running_var, weight, bias, training=False, momentum=0.1, eps=1e-05)
+batch_norm = batch_norm(x:input_x, running_mean, running_var, weight, bias, training=False, momentum=0.1, eps=1e-05);\
+ also='training momentum'
 mse_loss = mse_loss(x:input, target, reduction='mean')
 l1_loss = l1_loss(x:input, target, reduction='mean')
 smooth_l1_loss = smooth_l1_loss(x:input, target, beta=1.0, reduction='none')

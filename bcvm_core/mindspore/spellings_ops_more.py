@@ -40,16 +40,19 @@ tanhshrink = tanhshrink(x:input)
 threshold = threshold(x:input, threshold:thr, value)
 logit = logit(x:input, eps=None)
 
-interpolate = interpolate(x:input, size=None, scale_factor=None, mode='nearest', align_corners=None); dialect='ops'
+interpolate = interpolate(x:input, size=None, scale_factor=None, mode='nearest', align_corners=None, recompute_scale_factor=None);\
+ dialect='ops', only='recompute_scale_factor'
 avg_pool1d = avg_pool1d(x:input_x, kernel_size=1, stride=1, padding=0, ceil_mode=False, count_include_pad=True)
 adaptive_avg_pool1d = adaptive_avg_pool1d(x:input, output_size)
 unfold = unfold(x:input, kernel_size, dilation=1, padding=0, stride=1)
 pixel_shuffle = pixel_shuffle(x:input, upscale_factor)
 pixel_unshuffle = pixel_unshuffle(x:input, downscale_factor)
 channel_shuffle = channel_shuffle(x, groups)
+grid_sample = grid_sample(x:input, grid, mode='bilinear', padding_mode='zeros', align_corners=False)
+affine_grid = affine_grid(theta, size, align_corners=False)
 
 kl_div = kl_div(x:logits, target:labels, reduction='mean')
-nll_loss = nll_loss(x:inputs, target, weight=None, ignore_index=-100, reduction='mean')
+nll_loss = nll_loss(x:inputs, target, weight=None, ignore_index=-100, reduction='mean', label_smoothing=0.0); only='label_smoothing'
 huber_loss = huber_loss(x:input, target, reduction='mean', delta=1.0)
 cosine_embedding_loss = cosine_embedding_loss(x:input1, y:input2, target, margin=0.0, reduction='mean')
 margin_ranking_loss = margin_ranking_loss(x:input1, y:input2, target, margin=0.0, reduction='mean')
@@ -63,6 +66,7 @@ TENSOR = """
 gather_nd = gather_nd(indices)
 masked_select = masked_select(mask)
 narrow = narrow(axis, start, length)
+narrow = narrow(axis:dim, start, length)
 topk = topk(k, axis:dim=-1, largest=True, sorted=True); dialect='ops'
 addmm = addmm(mat1, mat2, *, beta=1, alpha=1)
 addbmm = addbmm(batch1, batch2, *, beta=1, alpha=1)
@@ -73,6 +77,7 @@ xlogy = xlogy(y:other)
 erfinv = erfinv()
 is_neg_inf = isneginf()
 is_close = isclose(y:other, rtol=1e-05, atol=1e-08, equal_nan=False)
+is_close = isclose(y:x2, rtol=1e-05, atol=1e-08, equal_nan=False)
 """
 
 TABLES = {"mindspore.ops": OPS, "mindspore.Tensor": TENSOR}

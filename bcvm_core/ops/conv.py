@@ -113,7 +113,7 @@ def _check_conv(a: _Array, w: _Array, groups: int, layout: str) -> None:
         raise ValueError(f"conv2d: {channels} channels, weight {w.shape} and {groups} groups do not fit")
 
 
-def _conv2d(
+def conv2d(
     x: Any,
     weight: Any,
     *,
@@ -157,7 +157,7 @@ def _conv1d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: 
         return operator.index(value) if hasattr(value, "__index__") else pair((*value, *value), what)[0]
 
     edges = padding if isinstance(padding, str) else ((0, 0), (one(padding, "padding"),) * 2)
-    result = _conv2d(
+    result = conv2d(
         a[:, :, None],
         w[:, :, None],
         bias=bias,
@@ -212,7 +212,7 @@ _SIGNATURE = "x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1"
 _CONVOLUTIONS: tuple[OpInfo, ...] = (
     _row(
         "conv2d",
-        _conv2d,
+        conv2d,
         'Cross-correlation of images (layout "NCHW" or "NHWC") with a weight (out, in / groups, kh, kw).',
         _SIGNATURE + ", layout='NCHW'",
         (X, Param("weight", "tensor"), *_TAIL, Param("layout", default="NCHW")),
@@ -228,4 +228,4 @@ _CONVOLUTIONS: tuple[OpInfo, ...] = (
     ),
 )
 
-ROWS: tuple[OpInfo, ...] = _CONVOLUTIONS + transposed_rows(_conv2d) + _MORE + _POOLING
+ROWS: tuple[OpInfo, ...] = _CONVOLUTIONS + transposed_rows(conv2d) + _MORE + _POOLING

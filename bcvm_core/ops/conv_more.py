@@ -26,7 +26,7 @@ _BIAS = Param("bias", "tensor", None)
 Conv2d = Callable[..., Any]
 
 
-def _stretched(x: _Array, steps: tuple[int, ...]) -> _Array:
+def stretched(x: _Array, steps: tuple[int, ...]) -> _Array:
     """Zeros between the elements of the last axes, so that neighbours are `steps` apart."""
     if all(s == 1 for s in steps):
         return x
@@ -38,7 +38,7 @@ def _stretched(x: _Array, steps: tuple[int, ...]) -> _Array:
     return wide
 
 
-def _fitted(x: _Array, edges: list[tuple[int, int]]) -> _Array:
+def fitted(x: _Array, edges: list[tuple[int, int]]) -> _Array:
     """Zeros added at both ends of the last axes, or elements cut off where a length is negative."""
     rank = len(edges)
     cut: Any = (..., *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape[-rank:], edges, strict=True)))
@@ -47,7 +47,7 @@ def _fitted(x: _Array, edges: list[tuple[int, int]]) -> _Array:
     return np.pad(kept, width) if any(a or b for a, b in width) else kept
 
 
-def _turned(weight: _Array, groups: int) -> _Array:
+def turned(weight: _Array, groups: int) -> _Array:
     """A transposed convolution's weight (in, out / groups, ...) as a plain one's (out, in / groups, ...), reversed."""
     o = weight.shape[1]
     parts = weight.reshape(groups, weight.shape[0] // groups, o, *weight.shape[2:]).swapaxes(1, 2)
@@ -67,8 +67,8 @@ def conv_transpose(
     if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)) or min(*steps, *spread) < 1 or min(*more, *edge) < 0:
         raise ValueError(f"conv_transpose: output padding {more} with stride {steps} and dilation {spread}")
     reach = [d * (k - 1) - p for d, k, p in zip(spread, w.shape[2:], edge, strict=True)]
-    wide = _fitted(_stretched(a, steps), [(r, r + m) for r, m in zip(reach, more, strict=True)])
-    return conv2d(wide, np.ascontiguousarray(_turned(w, count)), bias=bias, dilation=spread, groups=count)
+    wide = fitted(stretched(a, steps), [(r, r + m) for r, m in zip(reach, more, strict=True)])
+    return conv2d(wide, np.ascontiguousarray(turned(w, count)), bias=bias, dilation=spread, groups=count)
 
 
 def _columns(wide: _Array, kernel: tuple[int, ...], steps: tuple[int, ...], spread: tuple[int, ...]) -> tuple[_Array, tuple[int, ...]]:
@@ -88,7 +88,7 @@ def _columns(wide: _Array, kernel: tuple[int, ...], steps: tuple[int, ...], spre
     return view, out
 
 
-def _conv3d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1) -> Any:
+def conv3d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1) -> Any:
     a, w, count = trees.tensor(x), trees.tensor(weight), operator.index(groups)
     if a.ndim != 5 or w.ndim != 5 or count < 1 or a.shape[1] != w.shape[1] * count or w.shape[0] % count:
         raise ValueError(f"conv3d: x {a.shape}, weight {w.shape} and {count} groups do not fit")
@@ -98,7 +98,7 @@ def _conv3d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: 
     else:
         edges = [(p, p) for p in lengths(padding, 3, "padding")]
     result_type = product_type(a, w)
-    view, out = _columns(_fitted(widened(a), edges), w.shape[2:], steps, spread)
+    view, out = _columns(fitted(widened(a), edges), w.shape[2:], steps, spread)
     depth = elements(w.shape[1:])
     columns = np.ascontiguousarray(view).reshape(a.shape[0], count, depth, elements(out))
     matrix = np.ascontiguousarray(widened(w)).reshape(count, w.shape[0] // count, depth)
@@ -126,7 +126,7 @@ def _unfold(x: Any, kernel_size: Any, *, dilation: Any = 1, padding: Any = 0, st
         raise ValueError(f"unfold needs images (n, c, h, w), not {array.shape}")
     edge = lengths(padding, 2, "padding")
     kernel, steps = lengths(kernel_size, 2, "kernel_size"), lengths(stride, 2, "stride")
-    view, out = _columns(_fitted(array, [(p, p) for p in edge]), kernel, steps, lengths(dilation, 2, "dilation"))
+    view, out = _columns(fitted(array, [(p, p) for p in edge]), kernel, steps, lengths(dilation, 2, "dilation"))
     return np.ascontiguousarray(view).reshape(array.shape[0], array.shape[1] * elements(kernel), elements(out))
 
 
@@ -253,7 +253,7 @@ _TAIL = tuple(Param(name, default=value) for name, value in (("dilation", 1), ("
 ROWS: tuple[OpInfo, ...] = (
     _row(
         "conv3d",
-        _conv3d,
+        conv3d,
         "Cross-correlation of volumes (n, c, d, h, w) with a weight (out, in / groups, kd, kh, kw).",
         "x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1",
         _WEIGHT,

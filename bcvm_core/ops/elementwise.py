@@ -151,7 +151,9 @@ def _round(x: Any, decimals: int = 0, *, out: Any = None) -> Any:
     return np.round(x, decimals, out=out)
 
 
-_CLIP = "a, a_min=None, a_max=None" if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else "a, a_min, a_max"
+_NEW_CLIP = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+_CLIP = "a, a_min=None, a_max=None, out=None, *, min=None, max=None" if _NEW_CLIP else "a, a_min, a_max"
+_CLIP_NAMES = {"a": "x", **({"min": "a_min", "max": "a_max"} if _NEW_CLIP else {})}
 
 
 def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, out: Any = None) -> Any:
@@ -287,7 +289,7 @@ _ARITHMETIC = (
         params=(X, Param("a_min", "tensor", None), Param("a_max", "tensor", None)),
         definition=_clip,
         doc="Limit values to [a_min, a_max]; NaN stays.",
-        spellings=(Spelling("numpy.clip", _CLIP, {"a": "x"}),),
+        spellings=(Spelling("numpy.clip", _CLIP, _CLIP_NAMES),),
         flops=_flops(2.0),
         fuse="elementwise",
         policy=3,

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import trees
 from ._rows import moves_only, numpy, numpy_call, own
+from .comparing import ROWS as _COMPARING
 from .elementwise import X, Y, binary
 from .linalg import product_type
 from .numerics import canonical, float_tensor, open_up, quiet
@@ -354,4 +355,4 @@ _PARTS = tuple(
     for name, doc in (("real", "The real parts; numpy.real."), ("imag", "The imaginary parts; numpy.imag."))
 )
 
-ROWS: tuple[OpInfo, ...] = _NUMPYS + _OWN + _PARTS
+ROWS: tuple[OpInfo, ...] = _NUMPYS + _OWN + _PARTS + _COMPARING

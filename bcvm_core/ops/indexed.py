@@ -87,18 +87,21 @@ def _masked_select(x: Any, mask: Any) -> Any:
     return array[chosen]
 
 
+_REDUCTIONS: dict[str, np.ufunc] = {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
 def _scatter(x: Any, index: Any, src: Any, *, axis: Any, reduce: Any = None) -> Any:
-    """reduce: None (the last value wins), "add" or "multiply"."""
+    """reduce: None (the last value wins), "add", "multiply", "max" or "min"."""
     if reduce == "add":
         return _scatter_add(x, index, src, axis=axis)
     array, found = trees.tensor(x), _index(index)
     result = array.copy()
     key = _places(array, found, _axis_of(axis, array))
     values = _part(src, found.shape).astype(array.dtype, copy=False)
-    if reduce == "multiply":
-        return _accumulated(np.multiply, array, key, values)
     if reduce is not None:
-        raise ValueError(f'reduce must be None, "add" or "multiply", not {reduce!r}')
+        if reduce not in _REDUCTIONS:
+            raise ValueError(f"reduce must be None, {', '.join(_REDUCTIONS)}, not {reduce!r}")
+        return _accumulated(_REDUCTIONS[reduce], array, key, values)
     result[key] = values
     return result
 

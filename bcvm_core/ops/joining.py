@@ -20,6 +20,7 @@ def _pad(x: Any, pad_width: Any, *, mode: Any = "constant", **attrs: Any) -> Any
 
 _SEQUENCE_DTYPE = ", *, dtype=None, casting='same_kind'"
 _SORT_TAIL = ", *, stable=None" if NUMPY_2 else ""
+_STABLE = {"stable": None} if NUMPY_2 else {}
 
 _JOINING = (
     shape_row(
@@ -74,6 +75,18 @@ _JOINING = (
             gradient="concatenate(g)",
         )
         for name, doc in (("split", "A list of equal parts, as views."), ("array_split", "A list of nearly equal parts, as views."))
+    ),
+    *(
+        view_row(
+            name,
+            numpy_call(getattr(np, name), "indices_or_sections"),
+            f"A list of equal parts along the {axis} axis, as views.",
+            (X, Param("indices_or_sections")),
+            (numpy(name, "ary, indices_or_sections", ary="x"),),
+            result="any",
+            gradient="concatenate(g)",
+        )
+        for name, axis in (("hsplit", "second (of vectors the first)"), ("vsplit", "first"), ("dsplit", "third"))
     ),
 )
 
@@ -186,17 +199,28 @@ _ORDERING = (
         "sort",
         numpy_call(np.sort),
         "A sorted copy along an axis.",
-        (X, *optional(axis=-1, kind=None)),
+        (X, *optional(axis=-1, kind=None, **_STABLE)),
         (numpy("sort", "a, axis=-1, kind=None, order=None" + _SORT_TAIL, a="x"),),
         shape_rule="same",
         flops=per_input(20.0),
         gradient="put_along_axis(g, argsort(x))",
     ),
     shape_row(
+        "sort_in_place",
+        own_method("sort"),
+        "Sort along an axis, in place.",
+        (X, *optional(axis=-1, kind=None, **_STABLE)),
+        method("sort", "axis=-1, kind=None, order=None" + _SORT_TAIL),
+        shape_rule="same",
+        flops=per_input(20.0),
+        result="python",
+        writes=True,
+    ),
+    shape_row(
         "argsort",
         numpy_call(np.argsort),
         "Indices that sort along an axis.",
-        (X, *optional(axis=-1, kind=None)),
+        (X, *optional(axis=-1, kind=None, **_STABLE)),
         (
             numpy("argsort", "a, axis=-1, kind=None, order=None" + _SORT_TAIL, a="x"),
             *method("argsort", "axis=-1, kind=None, order=None" + _SORT_TAIL),

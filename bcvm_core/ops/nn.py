@@ -58,7 +58,7 @@ def _normalized_axes(x: _Array, normalized_shape: Any) -> tuple[int, ...]:
     return tuple(range(x.ndim - len(lengths), x.ndim))
 
 
-def _affine(values: _Array, weight: Any, bias: Any, shape: Sequence[int] | None, result: np.dtype[Any]) -> Any:
+def affine(values: _Array, weight: Any, bias: Any, shape: Sequence[int] | None, result: np.dtype[Any]) -> Any:
     """values * weight + bias in the accumulation type; per-channel parameters are put in `shape` first."""
     for parameter, apply in ((weight, np.multiply), (bias, np.add)):
         if parameter is not None:
@@ -69,7 +69,7 @@ def _affine(values: _Array, weight: Any, bias: Any, shape: Sequence[int] | None,
     return values.astype(result, copy=False)
 
 
-def _standardize(values: _Array, axes: tuple[int, ...], eps: Any) -> _Array:
+def standardize(values: _Array, axes: tuple[int, ...], eps: Any) -> _Array:
     """(x - mean) / sqrt(var + eps), variance in two passes."""
     mean = mean_of(values, axes)
     variance = var_of(values, axes, trees.count(values, axes), mean)
@@ -81,7 +81,7 @@ def _standardize(values: _Array, axes: tuple[int, ...], eps: Any) -> _Array:
 @quiet
 def _layer_norm(x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
     array, values = open_up(x)
-    return _affine(_standardize(values, _normalized_axes(array, normalized_shape), eps), weight, bias, None, array.dtype)
+    return affine(standardize(values, _normalized_axes(array, normalized_shape), eps), weight, bias, None, array.dtype)
 
 
 @quiet
@@ -89,7 +89,7 @@ def _rms_norm(x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: 
     array, values = open_up(x)
     axes = _normalized_axes(array, normalized_shape)
     scale = np.sqrt(mean_of(values * values, axes) + values.dtype.type(eps))
-    return _affine(np.true_divide(values, spread(scale, values.shape, axes)), weight, None, None, array.dtype)
+    return affine(np.true_divide(values, spread(scale, values.shape, axes)), weight, None, None, array.dtype)
 
 
 def _channel_shape(ndim: int) -> list[int]:
@@ -103,12 +103,12 @@ def _group_norm(x: Any, num_groups: Any, *, weight: Any = None, bias: Any = None
     if array.ndim < 2 or groups < 1 or array.shape[1] % groups:
         raise ValueError(f"group_norm: {groups} groups do not divide the channels of shape {array.shape}")
     grouped = values.reshape(array.shape[0], groups, -1) if array.size else values.reshape(array.shape[0], groups, 0)
-    normal = _standardize(grouped, (2,), eps).reshape(array.shape) if array.size else values.copy()
-    return _affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
+    normal = standardize(grouped, (2,), eps).reshape(array.shape) if array.size else values.copy()
+    return affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
 
 
 @quiet
-def _batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+def batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
     array, values = open_up(x)
     if array.ndim < 2:
         raise ValueError(f"batch_norm needs channels on axis 1, not shape {array.shape}")
@@ -117,7 +117,7 @@ def _batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = No
     if mean.shape != (array.shape[1],) or variance.shape != (array.shape[1],):
         raise ValueError(f"batch_norm: statistics of shape ({array.shape[1]},) were expected, not {mean.shape} and {variance.shape}")
     normal = (values - mean.reshape(shape)) / np.sqrt(variance + values.dtype.type(eps)).reshape(shape)
-    return _affine(normal, weight, bias, shape, array.dtype)
+    return affine(normal, weight, bias, shape, array.dtype)
 
 
 @quiet
@@ -142,7 +142,7 @@ def _batch_norm_train(
     shape, kind = _channel_shape(array.ndim), values.dtype.type
     normal = (values - mean.reshape(shape)) / np.sqrt(variance + kind(eps)).reshape(shape)
     sample = variance * (kind(n) / kind(max(n - 1, 1)))
-    result = _affine(normal, weight, bias, shape, array.dtype)
+    result = affine(normal, weight, bias, shape, array.dtype)
     return result, _moved(running_mean, mean, momentum), _moved(running_var, sample, momentum)
 
 
@@ -160,8 +160,8 @@ def _instance_norm(x: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1
     array, values = open_up(x)
     if array.ndim < 3:
         raise ValueError(f"instance_norm needs axes behind the channels, not shape {array.shape}")
-    normal = _standardize(values, tuple(range(2, array.ndim)), eps) if array.size else values.copy()
-    return _affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
+    normal = standardize(values, tuple(range(2, array.ndim)), eps) if array.size else values.copy()
+    return affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
 
 
 def _repeat_heads(keys: _Array, heads: int, what: str) -> _Array:
@@ -282,7 +282,7 @@ _NETWORK = (
     ),
     _row(
         "batch_norm",
-        _batch_norm,
+        batch_norm,
         "Channels (axis 1) normalised with given statistics, as in inference.",
         "x, running_mean, running_var, weight=None, bias=None, eps=1e-5",
         (X, Param("running_mean", "tensor"), Param("running_var", "tensor"), _WEIGHT, _BIAS, Param("eps", default=1e-5)),

@@ -51,6 +51,11 @@ def names() -> list[str]:
     return sorted(_TABLE)
 
 
+def listed() -> list[tuple[OpInfo, Spelling]]:
+    """Row and spelling of every public function."""
+    return list(_TABLE.values())
+
+
 def function(name: str) -> Callable[..., Any] | None:
     """The public function `name`, new at each call; None when there is none."""
     found = _TABLE.get(name)

@@ -9,15 +9,15 @@ Decline, so that Python warns.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import fpstatus
 from ..errors import Decline
-from . import trees
-from ._rows import AXIS, DTYPE, KEEPDIMS, UNSET, method, numpy, reduction
+from . import nans, trees
+from ._rows import AXIS, DTYPE, KEEPDIMS, NUMPY_2, UNSET, method, numpy, reduction
+from .chosen import counts, given, keep, mask_of, start_of
 from .norms import ROWS as _NORMS
 from .numerics import deviations, numpy_methods, spread, total
 from .outcome import accumulated, finish, reduction_types
@@ -30,28 +30,35 @@ WHERE = Param("where", "tensor", UNSET)
 DDOF = Param("ddof", default=0)
 
 
-def _by_tree(tree: Callable[..., Any], own_way: Callable[..., Any], x: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+def _by_tree(own: np.ufunc, x: Any, axis: Any, dtype: Any, keepdims: Any, chosen: dict[str, Any]) -> Any:
+    """Totals by the tree of `own`, add or multiply; `chosen` has `initial` and `where` if they were passed."""
     array = trees.tensor(x)
     types = reduction_types(array.dtype, dtype)
     if types is None or array.ndim == 0:
-        return own_way(x, axis=axis, dtype=dtype, keepdims=keepdims)
+        return (np.sum if own is np.add else np.prod)(x, axis=axis, dtype=dtype, keepdims=keepdims, **chosen)
     axes = trees.axes_of(axis, array)
-    return finish(tree(accumulated(array, *types), axes), array, axes, types[1], keepdims)
+    values, tree = accumulated(array, *types), (total if own is np.add else trees.product)
+    if not chosen:
+        return finish(tree(values, axes), array, axes, types[1], keepdims)
+    mask, start = mask_of(chosen.get("where", UNSET), array), start_of(chosen.get("initial", UNSET), values.dtype)
+    value = tree(keep(values, mask, own.identity), axes)
+    return finish(value if start is None else own(value, start), array, axes, types[1], keepdims)
 
 
-def _sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
-    return _by_tree(total, np.sum, x, axis, dtype, keepdims)
+def _sum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
+    return _by_tree(np.add, x, axis, dtype, keepdims, given(initial=initial, where=where))
 
 
-def _prod(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
-    return _by_tree(trees.product, np.prod, x, axis, dtype, keepdims)
+def _prod(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
+    return _by_tree(np.multiply, x, axis, dtype, keepdims, given(initial=initial, where=where))
 
 
-def _nansum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+def _nansum(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
     array = trees.tensor(x)
+    chosen = given(initial=initial, where=where)
     if trees.accumulator(array.dtype) is None or array.ndim == 0:
-        return np.nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
-    return _sum(np.where(np.isnan(array), array.dtype.type(0), array), axis=axis, dtype=dtype, keepdims=keepdims)
+        return np.nansum(x, axis=axis, dtype=dtype, keepdims=keepdims, **chosen)
+    return _by_tree(np.add, np.where(np.isnan(array), array.dtype.type(0), array), axis, dtype, keepdims, chosen)
 
 
 def _float_result(array: _Array, dtype: Any) -> Any:
@@ -80,15 +87,26 @@ def var_of(x: _Array, axes: tuple[int, ...], divisor: float, mean: Any = None) -
     return _divided(total(deviation.real * deviation.real + deviation.imag * deviation.imag, axes), divisor)
 
 
-def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+def _mean(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, where: Any = UNSET) -> Any:
     array = trees.tensor(x)
     types = reduction_types(array.dtype, _float_result(array, dtype))
     if types is None or array.ndim == 0:
-        return np.mean(x, axis=axis, dtype=dtype, keepdims=keepdims)
+        return np.mean(x, axis=axis, dtype=dtype, keepdims=keepdims, **given(where=where))
     axes = trees.axes_of(axis, array)
+    mask = mask_of(where, array)
+    if mask is not None:
+        return finish(_chosen_mean(accumulated(array, *types), axes, mask)[0], array, axes, types[1], keepdims)
     if trees.count(array, axes) == 0:
         return _mean_of_nothing(array, axes, types[1], keepdims)
     return finish(mean_of(accumulated(array, *types), axes), array, axes, types[1], keepdims)
+
+
+def _chosen_mean(values: _Array, axes: tuple[int, ...], mask: _Array, ddof: Any = 0) -> tuple[Any, Any]:
+    """(mean of the elements that the mask keeps, how many there are less `ddof`). Raises Decline where none are left: NumPy warns."""
+    left = counts(mask, axes)
+    if (left == 0).any() or (left - ddof <= 0).any():
+        raise Decline("NumPy warns about too few elements")
+    return np.true_divide(total(keep(values, mask, 0), axes), left.astype(values.dtype)), (left - ddof).astype(values.real.dtype)
 
 
 @functools.cache
@@ -110,7 +128,7 @@ def _mean_of_nothing(array: Any, axes: Any, dtype: Any, keepdims: Any) -> Any:
     return result
 
 
-def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False, where: Any = UNSET) -> Any:
     array = trees.tensor(x)
     types = reduction_types(array.dtype, _float_result(array, dtype))
     axes = trees.axes_of(axis, array) if array.ndim else ()
@@ -118,36 +136,36 @@ def _var(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims
     if n == 0 or n - ddof <= 0:
         raise Decline("NumPy warns about degrees of freedom")
     if types is None or array.ndim == 0:
-        return np.var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        return np.var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, **given(where=where))
     if types[1].kind == "c" and array.dtype.kind != "c":
         raise Decline("a complex variance of real numbers")
-    result = np.empty(0, types[1]).real.dtype
-    return finish(var_of(accumulated(array, *types), axes, n - ddof), array, axes, result, keepdims)
+    result, values, mask = np.empty(0, types[1]).real.dtype, accumulated(array, *types), mask_of(where, array)
+    if mask is None:
+        return finish(var_of(values, axes, n - ddof), array, axes, result, keepdims)
+    mean, left = _chosen_mean(values, axes, mask, ddof)
+    values = np.where(mask, values, spread(mean, values.shape, axes))  # an element that is left out deviates by nothing
+    return finish(np.true_divide(var_of(values, axes, 1, mean), left), array, axes, result, keepdims)
 
 
-def _std(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
-    variance = _var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+def _std(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False, where: Any = UNSET) -> Any:
+    variance = _var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where)
     return np.sqrt(variance)
 
 
-def _passed(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not UNSET}
-
-
 def _max(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
-    return np.max(x, axis=axis, keepdims=keepdims, **_passed(initial=initial, where=where))
+    return np.max(x, axis=axis, keepdims=keepdims, **given(initial=initial, where=where))
 
 
 def _min(x: Any, *, axis: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
-    return np.min(x, axis=axis, keepdims=keepdims, **_passed(initial=initial, where=where))
+    return np.min(x, axis=axis, keepdims=keepdims, **given(initial=initial, where=where))
 
 
 def _any(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = UNSET) -> Any:
-    return np.any(x, axis=axis, keepdims=keepdims, **_passed(where=where))
+    return np.any(x, axis=axis, keepdims=keepdims, **given(where=where))
 
 
 def _all(x: Any, *, axis: Any = None, keepdims: Any = False, where: Any = UNSET) -> Any:
-    return np.all(x, axis=axis, keepdims=keepdims, **_passed(where=where))
+    return np.all(x, axis=axis, keepdims=keepdims, **given(where=where))
 
 
 def _argmax(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
@@ -175,12 +193,16 @@ def _cumprod(x: Any, *, axis: Any = None, dtype: Any = None) -> Any:
 
 
 _NUMPY_TAIL = "keepdims=False, initial=0, where=True"
-_STAT_TAIL = "keepdims=False, *, where=True, mean=0, correction=0"
+_STAT_TAIL = "keepdims=False, *, where=True" + (", mean=0, correction=0" if NUMPY_2 else "")
+
+
+_RENAME = {"correction": "ddof"} if NUMPY_2 else {}  # the newer name
 
 
 def _spell(name: str, parameters: str, *aliases: str) -> tuple[Spelling, ...]:
-    functions = tuple(numpy(alias, f"a, {parameters}", a="x") for alias in (name, *aliases))
-    return functions + method(name, parameters)
+    rename = _RENAME if "ddof" in parameters else {}
+    functions = tuple(numpy(alias, f"a, {parameters}", a="x", **rename) for alias in (name, *aliases))
+    return functions + method(name, parameters, **rename)
 
 
 ROWS: tuple[OpInfo, ...] = (
@@ -188,7 +210,7 @@ ROWS: tuple[OpInfo, ...] = (
         "sum",
         _sum,
         "Sum over axes; floats by the fixed tree.",
-        (AXIS, DTYPE, KEEPDIMS),
+        (AXIS, DTYPE, KEEPDIMS, INITIAL, WHERE),
         _spell("sum", f"axis=None, dtype=None, out=None, {_NUMPY_TAIL}"),
         dtype_rule="other",
         gradient="broadcast(g)",
@@ -198,7 +220,7 @@ ROWS: tuple[OpInfo, ...] = (
         "prod",
         _prod,
         "Product over axes; floats by the fixed tree.",
-        (AXIS, DTYPE, KEEPDIMS),
+        (AXIS, DTYPE, KEEPDIMS, INITIAL, WHERE),
         _spell("prod", f"axis=None, dtype=None, out=None, {_NUMPY_TAIL}"),
         dtype_rule="other",
         gradient="broadcast(g * out) / x",
@@ -208,7 +230,7 @@ ROWS: tuple[OpInfo, ...] = (
         "nansum",
         _nansum,
         "Sum over axes with NaN counted as zero.",
-        (AXIS, DTYPE, KEEPDIMS),
+        (AXIS, DTYPE, KEEPDIMS, INITIAL, WHERE),
         (numpy("nansum", f"a, axis=None, dtype=None, out=None, {_NUMPY_TAIL}", a="x"),),
         dtype_rule="other",
         gradient="where(isnan(x), 0, broadcast(g))",
@@ -218,7 +240,7 @@ ROWS: tuple[OpInfo, ...] = (
         "mean",
         _mean,
         "Arithmetic mean: the tree's sum divided by the count.",
-        (AXIS, DTYPE, KEEPDIMS),
+        (AXIS, DTYPE, KEEPDIMS, WHERE),
         _spell("mean", "axis=None, dtype=None, out=None, keepdims=False, *, where=True"),
         dtype_rule="float",
         gradient="broadcast(g) / n",
@@ -228,7 +250,7 @@ ROWS: tuple[OpInfo, ...] = (
         "var",
         _var,
         "Variance in two passes: mean, then the mean of squared deviations.",
-        (AXIS, DTYPE, DDOF, KEEPDIMS),
+        (AXIS, DTYPE, DDOF, KEEPDIMS, WHERE),
         _spell("var", f"axis=None, dtype=None, out=None, ddof=0, {_STAT_TAIL}"),
         dtype_rule="float",
         gradient="broadcast(g) * 2 * (x - mean(x)) / (n - ddof)",
@@ -239,7 +261,7 @@ ROWS: tuple[OpInfo, ...] = (
         "std",
         _std,
         "Standard deviation: the square root of `var`.",
-        (AXIS, DTYPE, DDOF, KEEPDIMS),
+        (AXIS, DTYPE, DDOF, KEEPDIMS, WHERE),
         _spell("std", f"axis=None, dtype=None, out=None, ddof=0, {_STAT_TAIL}"),
         dtype_rule="float",
         gradient="broadcast(g / out) * (x - mean(x)) / (n - ddof)",
@@ -341,4 +363,5 @@ ROWS: tuple[OpInfo, ...] = (
         fp_name="accumulate",
     ),
     *_NORMS,
+    *nans.rows(_mean, _var, _std, _prod),
 )

@@ -53,6 +53,9 @@ class Spelling:
 
     A callable with overloads is a chain: a call that `signature` does not fit is tried with
     `otherwise`, whose row (`op`, by name) may be another one.
+
+    Parameters that no row has: those of `extra` are passed along for the library's adapter, and those of
+    `only` must have the value that stands there, which the adapter checks when the call runs (attribute "only").
     """
 
     target: str
@@ -60,6 +63,8 @@ class Spelling:
     rename: Mapping[str, str] = field(default_factory=dict)
     kind: str = "function"  # "function", "method", "attribute", "operator"
     fixed: Mapping[str, Any] = field(default_factory=dict)  # attributes the call does not give: defaults that differ from the row's
+    extra: frozenset[str] = frozenset()
+    only: Mapping[str, Any] = field(default_factory=dict)
     op: str = ""  # row of an alternative in a chain
     otherwise: Spelling | None = None
 
@@ -116,6 +121,8 @@ _FAMILIES = (
     "create",
     "nn",
     "random",
+    "layer_forms",
+    "layer_forms_more",
 )
 
 _rows: dict[str, OpInfo] = {}
@@ -129,6 +136,12 @@ _RECEIVERS = {"numpy.ndarray": "numpy", "mindspore.Tensor": "mindspore"}  # owne
 
 spelling_doors: dict[str, Callable[[], object]] = {}
 """Top-level module name -> function that adds that module's spellings. Called once the module is there and a callable is looked up."""
+
+instance_doors: dict[type, Callable[[Any], tuple[OpInfo, Spelling] | None]] = {}
+"""Class of callable objects -> the row and spelling of one of them, as its attributes say now; None: they say what no row has.
+
+Subclasses are not asked about: they may call anything.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +229,15 @@ def rows() -> tuple[OpInfo, ...]:
 
 
 def by_callable(value: Any) -> tuple[OpInfo, Spelling] | None:
-    """The row a function or class stands for, by identity."""
+    """The row a function or class stands for, by identity; that of an object, by its class (`instance_doors`)."""
     found = _functions.get(id(value))
     if found is None and (_pending or spelling_doors):
         _resolve_pending()
         found = _functions.get(id(value))
-    return (found[1], found[2]) if found is not None and found[0] is value else None
+    if found is not None and found[0] is value:
+        return found[1], found[2]
+    door = instance_doors.get(type(value))
+    return None if door is None else door(value)
 
 
 def by_method(name: str, personality: str = "numpy") -> tuple[OpInfo, Spelling] | None:
@@ -253,6 +269,11 @@ def personality_of(tp: type) -> str | None:
     except KeyError:
         found = _personalities[tp] = _personality(tp)
         return found
+
+
+def claim(tp: type, personality: str) -> None:
+    """Values of this type are tensors with that library's semantics."""
+    _personalities[tp] = personality
 
 
 def _personality(tp: type) -> str | None:
@@ -309,23 +330,41 @@ def _bind_one(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mappi
     canonical: dict[str, Any] = {}
     if self_value is not REQUIRED:
         canonical[spelling.rename.get("self", op.params[0].name)] = self_value
-    if extra is not None or parsed.star is not None:
-        canonical[spelling.rename.get(parsed.star or "", parsed.star or "")] = extra or ()
+    star = spelling.rename.get(parsed.star, parsed.star) if parsed.star is not None else None
+    if star is not None:
+        canonical[star] = extra or ()
     for name, value in given.items():
         name = spelling.rename.get(name, name)
         if name in canonical:
             return None  # two names of one parameter
         canonical[name] = value
     known = {p.name for p in op.params}
-    if not canonical.keys() <= known:
+    if not known.issuperset(canonical) and not (known | spelling.extra | spelling.only.keys()).issuperset(canonical):
         return None
     try:
         operands = tuple(canonical.pop(p.name) for p in op.operands)
     except KeyError:
         return None
-    if spelling.fixed:
-        canonical = _with_fixed(spelling.fixed, canonical, (*args, *kwargs.values(), self_value))
+    if star is not None and extra is None:
+        canonical.pop(star, None)  # nothing variadic was passed: as if the call did not name it
+    fixed = spelling.fixed
+    if spelling.only and not spelling.only.keys().isdisjoint(canonical):
+        fixed = _limited(spelling, canonical)
+    if fixed:
+        canonical = _with_fixed(fixed, canonical, (*args, *kwargs.values(), self_value))
     return BoundCall(op, operands, canonical)
+
+
+def _limited(spelling: Spelling, given: dict[str, Any]) -> Mapping[str, Any]:
+    """The fixed attributes of a call that gives parameters of `only`; constants that have the value are taken out of `given`."""
+    limits = []
+    for name, value in spelling.only.items():
+        node = given.get(name)
+        if isinstance(node, ast.Constant) and node.value is value:
+            del given[name]
+        elif name in given:
+            limits.append((name, value))
+    return {**spelling.fixed, "only": tuple(limits)} if limits else spelling.fixed
 
 
 def _with_fixed(fixed: Mapping[str, Any], given: dict[str, Any], values: Iterable[Any]) -> dict[str, Any]:

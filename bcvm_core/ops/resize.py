@@ -1,4 +1,4 @@
-"""Tensors in another size: interpolation along the last axes, and sampling at any positions.
+"""Tensors in another size: interpolation along the last axes.
 
 Positions and weights are computed in float64 and rounded to the accumulation type once. Linear
 and cubic interpolation go axis by axis, first axis first, neighbours added from the lowest up.
@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from . import trees
 from ._rows import X, elements, own
 from .numerics import open_up, quiet
 from .pooling_more import adaptive_avg_pool
 from .registry import OpInfo, Param
+from .sampling import ROWS as _SAMPLING
+from .sampling import cubic_weights
 
 _Array = np.ndarray[Any, Any]
 _RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
-_CUBIC = -0.75
 
 
 def _sizes(array: _Array, size: Any, scale_factor: Any) -> tuple[list[int], list[float | None]]:
@@ -79,21 +79,9 @@ def _linear(values: _Array, axis: int, position: _Array) -> _Array:
     return _weighted(values, axis, [low, low + 1], [values.dtype.type(1) - part, part])
 
 
-def _cubic_weights(t: _Array) -> list[_Array]:
-    """Of the four neighbours, for a distance t from the second."""
-
-    def near(d: _Array) -> _Array:
-        return ((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1
-
-    def far(d: _Array) -> _Array:
-        return ((_CUBIC * d - 5 * _CUBIC) * d + 8 * _CUBIC) * d - 4 * _CUBIC
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
-
-
 def _cubic(values: _Array, axis: int, position: _Array) -> _Array:
     low = np.floor(position).astype(np.int64)
-    return _weighted(values, axis, [low + i for i in (-1, 0, 1, 2)], _cubic_weights(position - low))
+    return _weighted(values, axis, [low + i for i in (-1, 0, 1, 2)], cubic_weights(position - low))
 
 
 @quiet
@@ -114,67 +102,6 @@ def _interpolate(x: Any, size: Any = None, *, mode: Any = "nearest", align_corne
         position = _positions(values.shape[axis], n, factor, bool(align_corners), mode != "bicubic")
         values = resize(values, axis, position)
     return values.astype(array.dtype, copy=False)
-
-
-# --- sampling --------------------------------------------------------------------------------------
-
-
-def _reflected(position: _Array, low: float, high: float) -> _Array:
-    """Positions mirrored at both ends as often as it takes."""
-    span = high - low
-    if span <= 0:
-        return np.zeros_like(position)
-    away = np.absolute(position - low)
-    turns = np.floor(away / span)
-    rest = away - turns * span
-    return np.where(turns % 2 == 0, rest + low, high - rest)
-
-
-def _source(grid: _Array, size: int, padding_mode: str, align_corners: bool) -> _Array:
-    """A coordinate from -1 to 1 as a position among `size` elements."""
-    position = (grid + 1) * ((size - 1) / 2) if align_corners else ((grid + 1) * size - 1) / 2
-    if padding_mode == "reflection":
-        ends = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-        position = np.clip(_reflected(position, *ends), 0, size - 1)
-    elif padding_mode == "border":
-        position = np.clip(position, 0, size - 1)
-    return np.where(np.isfinite(position), position, -1e6)
-
-
-def _at(values: _Array, row: _Array, column: _Array) -> _Array:
-    """Pixels of all channels, zeros outside: (n, c, rows, columns)."""
-    height, width = values.shape[2:]
-    inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-    batch = np.arange(values.shape[0]).reshape(-1, 1, 1)
-    found = values[batch, :, np.clip(row, 0, height - 1), np.clip(column, 0, width - 1)]  # n, rows, columns, c
-    return np.moveaxis(np.where(inside[..., None], found, values.dtype.type(0)), 3, 1)
-
-
-@quiet
-def _grid_sample(x: Any, grid: Any, *, mode: Any = "bilinear", padding_mode: Any = "zeros", align_corners: Any = False) -> Any:
-    """The last axis of the grid holds (column, row) from -1 to 1."""
-    array, values = open_up(x)
-    places = trees.tensor(grid)
-    if array.ndim != 4 or places.ndim != 4 or places.shape[3] != 2 or places.shape[0] != array.shape[0]:
-        raise ValueError(f"grid_sample: images (n, c, h, w) and a grid (n, h, w, 2) were expected, not {array.shape} and {places.shape}")
-    if mode not in ("nearest", "bilinear", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample: mode {mode!r}, padding_mode {padding_mode!r}")
-    wide = places.astype(np.float64)
-    column, row = (_source(wide[..., i], array.shape[3 - i], padding_mode, bool(align_corners)) for i in (0, 1))
-    if mode == "nearest":
-        return _at(values, np.rint(row).astype(np.int64), np.rint(column).astype(np.int64)).astype(array.dtype, copy=False)
-    top, left = np.floor(row).astype(np.int64), np.floor(column).astype(np.int64)
-    down, right = row - top, column - left
-    if mode == "bilinear":
-        steps, across, along = (0, 1), [1 - right, right], [1 - down, down]
-    else:
-        steps, across, along = (-1, 0, 1, 2), _cubic_weights(right), _cubic_weights(down)  # type: ignore[assignment]
-    result: Any = 0
-    for i, vertical in zip(steps, along, strict=True):
-        for j, horizontal in zip(steps, across, strict=True):
-            weight = (vertical * horizontal).astype(values.dtype)[:, None]
-            result = result + _at(values, top + i, left + j) * weight
-    return np.ascontiguousarray(result).astype(array.dtype, copy=False)
 
 
 def _flops(*shapes: tuple[int, ...], size: Any = None, scale_factor: Any = None, **_attrs: Any) -> float:
@@ -198,7 +125,7 @@ def _row(name: str, definition: Callable[..., Any], doc: str, signature: str, pa
     )
 
 
-ROWS: tuple[OpInfo, ...] = (
+_INTERPOLATION: tuple[OpInfo, ...] = (
     _row(
         "interpolate",
         _interpolate,
@@ -212,17 +139,6 @@ ROWS: tuple[OpInfo, ...] = (
         ),
         "interpolate_grad(g, x.shape)",
     ),
-    _row(
-        "grid_sample",
-        _grid_sample,
-        "Images sampled at positions (column, row) from -1 to 1.",
-        "x, grid, mode='bilinear', padding_mode='zeros', align_corners=False",
-        (
-            Param("grid", "tensor"),
-            Param("mode", default="bilinear"),
-            Param("padding_mode", default="zeros"),
-            Param("align_corners", default=False),
-        ),
-        "grid_sample_grad(g, x, grid)",
-    ),
 )
+
+ROWS: tuple[OpInfo, ...] = _INTERPOLATION + _SAMPLING

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._rows import ARRAYS, AXIS, DTYPE, NUMPY_2, X, method, numpy, numpy_call, optional, own, own_method, shape_row, view_row
+from ._rows import ARRAYS, AXIS, DTYPE, NUMPY_2, UNSET, X, method, numpy, numpy_call, optional, own, own_method, shape_row, view_row
 from .indexed import ROWS as _INDEXED
 from .inspection import ROWS as _INSPECTION
 from .joining import ROWS as _JOINING
@@ -27,8 +27,10 @@ def _fill(x: Any, value: Any) -> None:
     x.fill(value)
 
 
-def _reshape(x: Any, *, shape: Any = None, dims: Any = None, order: Any = "C") -> Any:
-    return x.reshape(*dims, order=order) if dims is not None else np.reshape(x, shape, order=order)
+def _reshape(x: Any, *, shape: Any = UNSET, dims: Any = None, order: Any = "C") -> Any:
+    if dims is not None or shape is UNSET:
+        return x.reshape(*(dims or ()), order=order)
+    return np.reshape(x, shape, order=order)
 
 
 def _transpose(x: Any, *, axes: Any = None, dims: Any = None) -> Any:
@@ -149,7 +151,7 @@ _VIEWS = (
         "reshape",
         _reshape,
         "The same elements in another shape; a view where strides allow it.",
-        (X, Param("shape", default=None), Param("dims", default=None), Param("order", default="C")),
+        (X, Param("shape", default=UNSET), Param("dims", default=None), Param("order", default="C")),
         (Spelling("numpy.reshape", _RESHAPE, _RESHAPE_NAMES), *method("reshape", "*shape, order='C'", shape="dims")),
         gradient="reshape(g, x.shape)",
     ),

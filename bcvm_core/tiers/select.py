@@ -23,6 +23,7 @@ from ..isa.signature import Signature
 from ..ops import registry
 from ..ops.registry import OpInfo
 from . import keys, log, selection
+from .beside import beside
 from .clock import clock
 from .pool import Counter, Slot, pool
 
@@ -148,7 +149,10 @@ class CallSite:
         signature = _intern(self.op, flat, attrs)
         slot = pool.slot(signature)
         self._announce(signature, slot, flat, started)
-        return _plan_of_slot(self.op, slot)
+        plan = _plan_of_slot(self.op, slot)
+        if beside.on:
+            plan.fn = beside.guarded(self.op, plan.fn, tuple(operands))
+        return plan
 
     def _is_python(self, flat: Sequence[Any]) -> bool:
         """Whether Python's operator runs the call: no tensor among the operands (where the user wrote the operator: no array)."""

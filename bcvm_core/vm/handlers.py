@@ -235,6 +235,14 @@ def _return(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo 
     frame.done = True
 
 
+def _check(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo | None) -> None:
+    source, expected = operands
+    found, (wanted,) = frame.read(source), frame.arguments(expected)[0]
+    by_value = type(wanted) not in (bool, type(None)) and type(found) is type(wanted) and bool(found == wanted)
+    if found is not wanted and not by_value:
+        raise Decline(f"{frame.program.name} takes another path: {found!r} is not {wanted!r}")
+
+
 def _items(run: Execution, frame: Frame, args: Any) -> list[Any]:
     items = frame.arguments(args)[0]
     if run.budget is not None:

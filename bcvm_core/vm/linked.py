@@ -28,6 +28,7 @@ from .observed import Observed
 from .region import Region
 from .rewrite import RegionFormer
 from .site import SiteOwner
+from .stats import Stats
 from .switch import LoopSwitch
 from .value_site import ValueSite
 
@@ -112,6 +113,7 @@ class Linker(SiteOwner):
         self.table = SiteTable(self)
         self.unsafe: set[str] = set()
         self.relinks = 0
+        self.runs_before: dict[Site, int] = {}  # of sites, before the function was last defined
         self.functions: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
         self._code = weakref.ref(self.original)
 
@@ -176,6 +178,15 @@ class Linker(SiteOwner):
         call = ast.copy_location(ast.Call(callee("\x00bcvm:check", place), names, []), place)
         body.insert(position, ast.copy_location(ast.Expr(call), place))
 
+    def start_again(self) -> Stats:
+        """The function was defined again: its figures begin at zero. Returns those that it had."""
+        earlier = Stats().merge(self.stats)
+        self.stats.reset()
+        self.runs_before = {site: site.hits for site in self.table.live}
+        for site in self.table.live:
+            site.last_reason = ""
+        return earlier
+
     # -- linking again ----------------------------------------------------------------------------
 
     def site_is_dead(self, site: Any) -> None:
@@ -220,15 +231,15 @@ class Linker(SiteOwner):
     def explain(self) -> str:
         """One line per site: place, form, ops, how often it ran, and why it last went to the host."""
         lines = [f"{self.name} ({self.filename})"]
-        lines += [describe_site(site) for site in self.table.live]
+        lines += [describe_site(site, self.runs_before.get(site, 0)) for site in self.table.live]
         if len(lines) == 1:
             lines.append("  no tensor work found")
         return "\n".join(lines)
 
 
-def describe_site(site: Site) -> str:
-    """A site in one line: place, form, ops, runs, and why it last went to the host."""
+def describe_site(site: Site, before: int = 0) -> str:
+    """A site in one line: place, form, ops, runs but for those `before`, and why it last went to the host."""
     ops = ", ".join(dict.fromkeys(site.code.ops)) if isinstance(site, Region) else (site.op or "call")
-    state = f"{site.hits} runs" if site.hits else "not run by the VM"
+    state = f"{site.hits - before} runs" if site.hits > before else "not run by the VM"
     reason = f"; last handed back: {site.last_reason}" if site.last_reason else ""
     return f"  line {site.key[1]:<4} {site.key[0]:<6} {ops}: {state}{reason}"

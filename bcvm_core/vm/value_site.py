@@ -190,8 +190,7 @@ class ValueSite:
         if bound is None:
             self._hand_back("called with arguments that the op table does not cover", op.name)
             return None
-        attrs = {name: value for name, value in bound.attrs.items() if value != ()}
-        return registry.BoundCall(bound.op, bound.operands, attrs)
+        return bound
 
     def _miss(self) -> None:
         self.misses += 1

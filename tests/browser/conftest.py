@@ -101,6 +101,14 @@ def _wait_for(lab: Lab, server: subprocess.Popen[bytes], log: Path, timeout_s: f
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
 
 
+@pytest.fixture(scope="session")
+def pictures(repository: Path) -> Path:
+    """Where screenshots go, for a person to look at."""
+    folder = repository / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
     """Chromium, headless. Not for the whole session: playwright keeps an event loop running in this thread."""
@@ -119,8 +127,12 @@ class LabPage:
     foreign: list[str] = field(default_factory=list)
 
     def command(self, name: str, **arguments: Any) -> None:
-        """Run one of JupyterLab's commands."""
+        """Run one of JupyterLab's commands, and wait until it is done; that of running a cell is done when the cell is."""
         self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
+
+    def start(self, name: str) -> None:
+        """Begin one of JupyterLab's commands."""
+        self.page.evaluate("name => void window.jupyterapp.commands.execute(name)", name)
 
     def kernel_state(self) -> tuple[str, str]:
         """Name and status of the notebook's kernel."""
@@ -133,8 +145,11 @@ class LabPage:
 
     def cells(self) -> list[dict[str, Any]]:
         """The code cells of the notebook as JupyterLab's model holds them."""
-        cells = self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
-        return [cell for cell in cells if cell["cell_type"] == "code"]
+        return [cell for cell in self.all_cells() if cell["cell_type"] == "code"]
+
+    def all_cells(self) -> list[dict[str, Any]]:
+        """Every cell, as `cells`."""
+        return list(self.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.toJSON().cells"))
 
     def wait(self, condition: Any, what: str, timeout_s: float = 60.0) -> None:
         """Wait until `condition()` holds."""

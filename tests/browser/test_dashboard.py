@@ -42,14 +42,6 @@ print("rounds", rounds)
 """
 
 
-@pytest.fixture(scope="module")
-def pictures(repository: Path) -> Path:
-    """Where screenshots go, for a person to look at."""
-    folder = repository / "build" / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _write(lab: Any, name: str, *cells: str) -> None:
     nbformat = pytest.importorskip("nbformat")
     notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "bcvm", "display_name": "BCVM", "language": "python"}})

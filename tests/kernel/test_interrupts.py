@@ -14,6 +14,20 @@ TENSORS = "import numpy as np\nx = np.ones(1000)\nprint('go', flush=True)\nwhile
 NATIVE = "import time\nprint('go', flush=True)\ntime.sleep(60)"
 
 
+AT_ONCE_S = 0.5
+
+
+def interrupted(client: Any, code: str) -> tuple[Any, float]:
+    """Run a cell, interrupt it, and say what came back after how many seconds."""
+    message_id = client.send(code)
+    client.wait_for_output(message_id, "go")
+    time.sleep(0.2)
+    asked = time.monotonic()
+    client.manager.interrupt_kernel()
+    out = client.wait(message_id)
+    return out, time.monotonic() - asked
+
+
 @pytest.mark.parametrize(
     ("code", "names"),
     [
@@ -25,17 +39,44 @@ NATIVE = "import time\nprint('go', flush=True)\ntime.sleep(60)"
     ],
     ids=["python", "native", "tensors", "running-after-await", "awaiting"],
 )
-def test_a_cell_stops_within_two_seconds(kernel: Any, code: str, names: set[str]) -> None:
-    message_id = kernel.send(code)
-    kernel.wait_for_output(message_id, "go")
-    time.sleep(0.2)
-    asked = time.monotonic()
-    kernel.manager.interrupt_kernel()
-    out = kernel.wait(message_id)
-    assert time.monotonic() - asked < 2.0
-    assert out.status == "error"
-    assert out.ename in names
-    assert kernel.run("1 + 1").text == "2"
+def test_a_cell_stops_within_half_a_second(kernel: Any, code: str, names: set[str]) -> None:
+    took = []
+    for _ in range(3):  # the machine may be busy with something else
+        out, seconds = interrupted(kernel, code)
+        took.append(seconds)
+        assert out.status == "error"
+        assert out.ename in names
+        assert kernel.run("1 + 1").text == "2"
+        if seconds < AT_ONCE_S:
+            break
+    assert min(took) < AT_ONCE_S
+
+
+# One instruction each, of many seconds.
+LONG_KERNELS = {
+    "matmul": ("a = np.ones((6500, 6500))", "b = a @ a"),
+    "sort": ("a = np.random.default_rng(0).random(40_000_000)", "b = np.sort(a)"),
+    "reduction": ("a = np.broadcast_to(np.int64(1), (10**6, 10**5))", "b = a.sum()"),
+    "convolution": ("a = np.ones((32, 64, 128, 128), 'f4'); w = np.ones((256, 64, 5, 5), 'f4')", "b = bcvm.ops.conv2d(a, w)"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "awaits"), [*((name, False) for name in LONG_KERNELS), ("sort", True)])
+def test_a_long_kernel_stops_within_half_a_second(start: Any, name: str, awaits: bool) -> None:
+    prepare, call = LONG_KERNELS[name]
+    client = start()  # of its own: what was given up runs on
+    assert client.run(f"import asyncio, numpy as np, bcvm_core as bcvm\n{prepare}\nb = 'before'").status == "ok"
+    took = []
+    for _ in range(3):
+        out, seconds = interrupted(client, ("await asyncio.sleep(0)\n" if awaits else "") + f"print('go', flush=True)\n{call}")
+        took.append(seconds)
+        assert (out.status, out.ename) == ("error", "KeyboardInterrupt")
+        assert client.run("b, np.ones(3) + 1").text == "('before', array([2., 2., 2.]))"
+        if seconds < AT_ONCE_S:
+            break
+    client.close()
+    assert min(took) < AT_ONCE_S
 
 
 def test_an_idle_kernel_ignores_an_interrupt(kernel: Any) -> None:

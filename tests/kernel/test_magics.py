@@ -231,6 +231,9 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
         ("%bcvm dis ", {"f", "g", "--object"}),
         ("%bcvm explain f", {"f"}),
         ("%bcvm on ", set()),
+        ("%bcvm dis f ", {"--object"}),
+        ("%bcvm stats -o ", {"f", "g"}),
+        ("%bcvm stats -o f ", set()),
         ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--time", "--help"}),
         ("%%bcvm --off --o", set()),
         ("%%bcvm --off --st", {"--strict", "--stats"}),
@@ -238,6 +241,29 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
 )
 def test_completion(line: str, expected: set[str]) -> None:
     assert set(candidates(line, lambda: ["f", "g"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%bcvm st", {"status", "stats"}),
+        ("x = 1\n%bcvm st", {"status", "stats"}),
+        ("if x:\n    %bcvm st", {"status", "stats"}),
+        ("s = %bcvm st", {"status", "stats"}),
+        ("%%bcvm --st", {"--strict", "--stats"}),
+        ("%bcvm dis ", {"f", "M.go", "--object"}),
+        ("%bcvm dis M.g", {"M.go"}),
+        ("%bcvm explain ", {"f", "M.go"}),
+    ],
+)
+def test_completion_in_the_shell(shell: Any, text: str, expected: set[str]) -> None:
+    from IPython.core.completer import provisionalcompleter
+
+    _run(shell, "def f(x): return x\nclass M:\n    def go(self): return 1\nclass Empty: pass\n_hidden = f\nx = 1")
+    with provisionalcompleter():
+        found = list(shell.Completer.completions(text, len(text)))
+    assert {text[: c.start].rpartition(" ")[2] + c.text for c in found} == expected
+    assert {text[c.start : c.end] for c in found} == {text.rpartition(" ")[2]}
 
 
 # --- hooks --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from bcvm_core.mindspore.deviations import TABLE, Deviation, as_markdown
 
 pytestmark = pytest.mark.mindspore
 SCOPE = {"t": lambda values, dtype="float32": tensor(values, numpy_type(dtype)), "inf": math.inf, "nan": math.nan}
-IN_PLACE = {"in-place methods"}
+IN_PLACE = {"in-place methods", "index_add of the older form"}
 
 
 def same(a: Any, b: Any) -> bool:
@@ -44,6 +44,14 @@ def test_in_place_methods_write(text: str) -> None:
     result = by_site(text, **names)
     assert result is x
     np.testing.assert_allclose(array(x), wanted, rtol=1e-6)
+
+
+def test_index_add_leaves_the_tensor_alone() -> None:
+    text = "x.index_add(i, y, 0)"
+    for run, kept in ((by_site, True), (by_mindspore, False)):
+        x = tensor([1.0, 2.0])
+        result = run(text, x=x, i=tensor([0, 0], np.int32), y=tensor([5.0, 6.0]))
+        assert array(result).tolist() == [12, 2] and (array(x).tolist() == [1, 2]) is kept
 
 
 def test_empty_reductions_do_not_show_memory() -> None:

@@ -165,7 +165,21 @@ def test_overloads_are_tried_in_order() -> None:
     assert registry.bind(*found, (0, 1), {}, x).op.name == "swapaxes"  # type: ignore[union-attr]
     assert registry.bind(*found, ((1, 0),), {}, x).op.name == "transpose"  # type: ignore[union-attr]
     maximum = registry.method_spelling_for(ms.Tensor, "max")
-    assert maximum is not None and registry.bind(*maximum, (0,), {}, x) is None  # a pair of results: left to MindSpore
+    assert maximum is not None and registry.bind(*maximum, (0,), {}, x).op.name == "max_pairs"  # type: ignore[union-attr]
+    assert registry.bind(*maximum, (), {"axis": 0}, x).op.name == "max"  # type: ignore[union-attr]
+
+
+def test_parameters_that_a_row_does_not_have() -> None:
+    """`only`: a constant is dropped, another value is looked at when the call runs; `also`: passed along."""
+    found = registry.by_callable(MODULES["F"].relu)
+    assert found is not None
+    constant, name = (ast.parse(text, mode="eval").body for text in ("False", "flag"))
+    assert registry.bind(*found, (1,), {"inplace": constant}).attrs == {}  # type: ignore[union-attr]
+    nodes = registry.bind(*found, (name,), {"inplace": name})
+    assert nodes is not None and nodes.attrs["inplace"] is name and nodes.attrs["only"].value == (("inplace", False),)
+    assert registry.bind(*found, (1,), {"inplace": True}).attrs == {"inplace": True, "only": (("inplace", False),)}  # type: ignore[union-attr]
+    soft = registry.by_callable(MODULES["F"].softmax)
+    assert soft is not None and registry.bind(*soft, (1, 2), {"dtype": 3}).attrs == {"axis": 2, "dtype": 3}  # type: ignore[union-attr]
 
 
 def test_defaults_of_their_own_are_passed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import time
@@ -36,17 +37,25 @@ def _builder() -> Any:
 
 
 def test_there_are_notebooks() -> None:
-    assert "01_first_cells" in {path.stem for path in NOTEBOOKS}
+    assert {path.stem for path in NOTEBOOKS} == {path.stem for path in (FOLDER / "source").glob("*.md")}
+    assert {"01_first_cells", "02_tour"} <= {path.stem for path in NOTEBOOKS}
 
 
 @names
 def test_a_notebook_holds_what_its_source_says(path: Path) -> None:
     wanted = _builder().read_source((FOLDER / "source" / f"{path.stem}.md").read_text())
     saved = nbformat.read(path, as_version=4)
-    assert [(c.cell_type, c.source, c.metadata.get("tags")) for c in saved.cells] == [
-        (c.cell_type, c.source, c.metadata.get("tags")) for c in wanted.cells
-    ], "rebuild it: python notebooks/build.py"
+    assert [(c.cell_type, c.source, c.metadata) for c in saved.cells] == [(c.cell_type, c.source, c.metadata) for c in wanted.cells], (
+        "rebuild it: python notebooks/build.py"
+    )
     assert saved.metadata.kernelspec.name == "bcvm"
+
+
+@names
+def test_links_between_notebooks_lead_somewhere(path: Path) -> None:
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown"]
+    targets = re.findall(r"\]\(([^)#:]+)\)", "\n".join(cells))
+    assert [target for target in targets if not (FOLDER / target).exists()] == []
 
 
 @names
@@ -57,6 +66,7 @@ def test_a_notebook_is_saved_executed_and_without_traces_of_a_machine(path: Path
     text = path.read_text()
     for trace in ("/home/", "/root/", "/Users/", "site-packages", "ipykernel_"):
         assert trace not in text
+    assert "widget-view" not in text  # it would show "Loading widget" for ever
     assert len(text) < 200_000
 
 
@@ -85,8 +95,10 @@ def test_nbconvert_executes_and_exports(path: Path, kernel_installed: str) -> No
     for cell in notebook.cells:
         errors = [o.ename for o in cell.get("outputs", ()) if o.output_type == "error"]
         assert not errors or "raises-exception" in cell.metadata.get("tags", ())
+        assert [o.text for o in cell.get("outputs", ()) if o.get("name") == "stderr"] == []  # warnings, for instance
     page, _ = nbconvert.HTMLExporter().from_notebook_node(notebook)
-    assert "First cells" in page and "COND_JUMP" in page
+    heading = notebook.cells[0].source.partition("\n")[0].removeprefix("# ")
+    assert heading in page and "COND_JUMP" in page
 
 
 @pytest.mark.notebook

@@ -24,7 +24,7 @@ def test_calls() -> None:
 
 
 def test_signatures_and_errors() -> None:
-    assert str(inspect.signature(ops.mean)) == "(x, axis=None, dtype=None, keepdims=False)"
+    assert str(inspect.signature(ops.mean)) == "(x, axis=None, dtype=None, keepdims=False, where=<no value>)"
     assert list(inspect.signature(ops.layer_norm).parameters) == ["x", "normalized_shape", "weight", "bias", "eps"]
     assert str(inspect.signature(ops.concatenate)) == "(arrays, axis=0, dtype=None, casting='same_kind')"
     assert ops.softmax.__module__ == "bcvm_core.ops"

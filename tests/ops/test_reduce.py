@@ -264,3 +264,57 @@ def test_lists_and_scalars() -> None:
     assert call("mean", [1, 2]) == 1.5 and call("sum", 2.5) == 2.5
     assert call("cumsum", np.array(5.0, np.float32)).shape == (1,)
     assert type(call("count_nonzero", np.ones(3))) is type(np.count_nonzero(np.ones(3)))
+
+
+CHOSEN = [
+    {"where": np.arange(12).reshape(3, 4) % 3 > 0}, {"where": np.array([True, False, True, True])},
+    {"where": np.array([[True], [True], [False]])}, {"where": True}, {"where": [True, False, True, True], "keepdims": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", TREES + ("nanmean", "nanvar", "nanstd", "nanprod"))
+def test_chosen_elements(name: str, dtype: str) -> None:
+    """`where=` and `initial=`: NumPy's results, within rounding."""
+    x = sample((3, 4), dtype)
+    starts: list[dict[str, Any]] = (
+        [{}, {"initial": 2}, {"initial": np.float32(0.5)}] if name in ("sum", "prod", "nansum", "nanprod") else [{}]
+    )
+    for chosen in CHOSEN:
+        for start in starts:
+            for axis in (None, 0, 1, (0, 1), -1):
+                attrs = {**chosen, **start, "axis": axis}
+                theirs, ours = outcome(getattr(np, name), x, **attrs), outcome(call, name, x, **attrs)
+                if isinstance(ours, Decline):
+                    assert isinstance(theirs, Exception) or dtype[0] == "c" or dtype[0] in "biu" and name[:3] == "nan", (attrs, theirs)
+                elif isinstance(theirs, Exception):
+                    assert type(ours) is type(theirs), (ours, theirs)
+                else:
+                    check(ours, theirs, False, TOLERANCE.get(theirs.dtype.name, 1e-12) * 20)
+
+
+def test_elements_that_are_left_out_do_not_count() -> None:
+    x = np.array([[np.nan, 1, 2], [np.inf, 3, 5]], np.float32)
+    keep = np.isfinite(x)
+    assert call("sum", x, where=keep) == 11 and call("mean", x, axis=1, where=keep).tolist() == [1.5, 4]
+    assert call("var", x, where=keep) == np.float32(2.1875) and call("nanmean", x, axis=0).tolist() == [np.inf, 2, 3.5]
+    assert call("prod", x, where=keep, initial=2) == 60 and call("sum", x[:, :0], initial=3.5) == 3.5
+    assert call("nanstd", x[:1]) == 0.5 and call("sum", x, where=False, axis=0).tolist() == [0, 0, 0]
+    for name in ("mean", "var", "std"):
+        with pytest.raises(Decline):
+            call(name, x, axis=1, where=np.array([[True], [False]]))
+    for name in ("nanmean", "nanmax", "nanvar"):
+        with pytest.raises(Decline):
+            call(name, x[:, :1] * np.float32(np.nan))
+
+
+@pytest.mark.parametrize("where", [np.ones((2, 3, 4), bool), np.ones(3, bool), np.array([1, 0, 1, 1]), None])
+def test_masks_that_fit_nothing_are_numpys_error(where: Any) -> None:
+    with pytest.raises((TypeError, ValueError, Decline)):
+        call("sum", np.ones((3, 4)), where=where)
+
+
+@pytest.mark.parametrize("initial", [None, "a", 1j, np.ones(3), 1e300])
+def test_initial_values_that_numpy_looks_at_itself(initial: Any) -> None:
+    with pytest.raises(Decline):
+        call("sum", np.ones(3, np.float32), initial=initial)

@@ -193,3 +193,15 @@ def test_calls_that_unpack_arguments(call: Callable[[Any, Any], Any]) -> None:
 
 def test_callees_are_asked_nothing() -> None:
     same(UNPACKING[7], lambda: (Callee(), np.arange(2.0)))
+
+
+EMPTY: list[Callable[[Any, Any], Any]] = [
+    lambda f, x: np.sum(x, axis=f()), lambda f, x: x.max(axis=f()), lambda f, x: np.array(f(x)), lambda f, x: np.asarray(object=f(x)),
+    lambda f, x: x.transpose(*f()), lambda f, x: x.reshape(*f()), lambda f, x: np.full(f(), 3), lambda f, x: np.full((3, *x.shape), f(x)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", EMPTY, ids=range(len(EMPTY)))
+def test_empty_tuples_and_arrays_are_arguments_like_others(call: Callable[[Any, Any], Any]) -> None:
+    for x in (np.arange(6.0).reshape(2, 3), np.zeros((0, 2)), np.arange(2.0)):
+        same(call, lambda x=x: (lambda *args: args[0] if args else (), x))

@@ -1,17 +1,231 @@
-"""The checks of `live_checks.py`, in a process of their own: they watch a session live, which must be the only one of its process."""
+"""Sending: at most so often, merged, nothing unchanged, and nothing at all while no view is open."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+comm = pytest.importorskip("comm", reason="the dashboard needs the extra `lab`")
+pytest.importorskip("anywidget", reason="the dashboard needs the extra `lab`")
+from comm.base_comm import BaseComm  # noqa: E402
 
-@pytest.mark.slow
-def test_live_checks(repository: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name("live_checks.py"))]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+from bcvm_core.tiers.clock import clock  # noqa: E402
+from bcvm_widgets import Dashboard, dashboard, protocol  # noqa: E402
+from bcvm_widgets.pump import Pump  # noqa: E402
+
+from .conftest import CELL, FUNCTION, Notebook  # noqa: E402
+
+
+class Channel(BaseComm):
+    """Keeps what the dashboard sends: when, and which states.
+
+    A comm of ipykernel's (the factory of every process that has imported it, tests of the kernel for instance) would do for the kernel
+    alone: outside of one a widget sends it nothing.
+    """
+
+    def __init__(self, sent: list[tuple[float, set[str]]], **opening: Any) -> None:
+        self.sent = sent
+        super().__init__(**opening)
+
+    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None, **_: Any) -> None:
+        if msg_type == "comm_msg" and data["method"] == "update":
+            self.sent.append((time.monotonic(), set(data["state"])))
+
+
+class Recorder:
+    """A dashboard, and what it has sent."""
+
+    def __init__(self, board: Dashboard, sent: list[tuple[float, set[str]]]) -> None:
+        self.board = board
+        self.sent = sent
+
+    def command(self, name: str, view: str = "a", version: int = protocol.VERSION) -> None:
+        self.board._receive(self.board, {"version": version, "command": name, "view": view, "cell": self.board.status["cell"]}, [])
+
+    def kinds(self) -> set[str]:
+        """What has been sent since the last call."""
+        found: set[str] = set().union(*(kinds for _, kinds in self.sent))
+        self.sent.clear()
+        return found
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return condition()
+
+
+@pytest.fixture
+def live(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    sent: list[tuple[float, set[str]]] = []
+    monkeypatch.setattr(comm, "create_comm", functools.partial(Channel, sent))
+    notebook.run(FUNCTION)
+    board = dashboard()
+    yield Recorder(board, sent)
+    board.close()
+
+
+def test_without_a_view_nothing_runs_and_nothing_is_measured(live: Recorder, notebook: Notebook) -> None:
+    notebook.run(CELL)
+    time.sleep(0.25)
+    assert live.sent == [] and not clock.on
+    assert [thread for thread in threading.enumerate() if thread.name == "bcvm-dashboard"] == []
+    assert live.board.listing["units"] == []  # not even looked at
+
+
+def test_a_view_brings_it_to_life_and_the_last_one_to_rest(live: Recorder, notebook: Notebook) -> None:
+    live.command("shown", "a")
+    live.command("shown", "b")
+    assert clock.on
+    notebook.run(CELL)
+    assert live.wait(lambda: bool(live.board.listing["units"]))
+    live.command("hidden", "a")
+    assert clock.on
+    live.command("hidden", "b")
+    assert not clock.on
+    time.sleep(0.15)
+    live.kinds()
+    notebook.run(CELL)
+    time.sleep(0.3)
+    assert live.sent == []
+
+
+def test_what_is_sent_is_merged_and_throttled(live: Recorder, notebook: Notebook) -> None:
+    live.command("shown")
+    notebook.run(CELL, finish=False)
+    assert live.wait(lambda: bool(live.board.listing["units"]))  # the first look takes its time in a process this large
+    live.kinds()
+    started = time.monotonic()
+    step, names = notebook.names["step"], notebook.names
+
+    def sent_figures() -> int:
+        return sum("figures" in kinds for _, kinds in live.sent)
+
+    while time.monotonic() < started + 1.2 or (sent_figures() < 4 and time.monotonic() < started + 20):
+        step(names["x"], names["w"])
+    assert 4 <= sent_figures() <= (time.monotonic() - started) * protocol.MAX_RATE_HZ + 2
+    gaps = [b - a for (a, _), (b, _) in zip(live.sent, live.sent[1:], strict=False)]
+    assert min(gaps) > 0.8 / protocol.MAX_RATE_HZ
+    figures = live.board.figures["units"]["function step"]["instructions"]
+    assert max(n or 0 for n in figures["runs"]) > 100
+    assert max(us or 0 for us in figures["total_us"]) > 0
+
+
+def test_nothing_is_sent_when_nothing_changes(live: Recorder, notebook: Notebook) -> None:
+    live.command("shown")
+    notebook.run(CELL, finish=False)
+    assert live.wait(lambda: bool(live.board.listing["units"]) and live.board.status["running"] and live.board.figures["kernels_us"] > 0)
+    time.sleep(0.6)
+    live.kinds()
+    time.sleep(0.5)
+    assert live.sent == []  # the cell runs on, doing nothing that counts
+    notebook.session.finish()
+    assert live.wait(lambda: not live.board.status["running"])
+    assert "status" in live.kinds()
+
+
+def test_a_pause_keeps_the_picture_and_a_resume_catches_up(live: Recorder, notebook: Notebook) -> None:
+    live.command("shown")
+    notebook.run(CELL, finish=False)
+    assert live.wait(lambda: bool(live.board.listing["units"]))
+    live.command("pause")
+    assert live.wait(lambda: bool(live.board.status["paused"]))
+    before = live.board.figures
+    live.kinds()
+    for _ in range(5):
+        notebook.names["step"](notebook.names["x"], notebook.names["w"])
+    time.sleep(0.3)
+    assert live.kinds() == set() and live.board.figures == before
+    live.command("resume")
+    assert live.wait(lambda: live.board.figures != before)
+    assert not live.board.status["paused"]
+
+
+def test_commands_of_another_version_are_ignored(live: Recorder) -> None:
+    live.command("shown", version=protocol.VERSION + 1)
+    assert not clock.on
+
+
+def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook) -> None:
+    def stop(*cell: int) -> None:
+        thread = threading.Thread(target=live.board.stop, args=cell)
+        thread.start()
+        thread.join()
+
+    notebook.run(CELL)
+    stop()  # nothing runs
+    notebook.run(CELL, finish=False)
+    number = notebook.session.cells[-1].number
+    stop(number - 1)  # a view that is late
+    with pytest.raises(KeyboardInterrupt):
+        stop(number)
+        time.sleep(2)
+
+
+def test_times_survive_a_cell_without_tensor_work(live: Recorder, notebook: Notebook) -> None:
+    live.command("shown")
+    notebook.run(CELL)
+    assert live.wait(lambda: live.board.figures["kernels_us"] > 0)
+    notebook.run("q = 'nothing'")
+    time.sleep(0.3)
+    assert live.board.figures["kernels_us"] > 0
+
+
+def test_its_static_forms_are_those_of_the_report(live: Recorder, notebook: Notebook) -> None:
+    notebook.run(CELL)
+    data, _ = live.board._repr_mimebundle_()
+    report = live.board.report()
+    assert (data["text/plain"], data["text/html"]) == (str(report), report.html())
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_the_pump_keeps_its_pace_and_stops() -> None:
+    ticks: list[float] = []
+
+    def tick() -> bool:
+        ticks.append(time.monotonic())
+        return True
+
+    pump = Pump(tick, interval_s=0.05)
+    pump.start()
+    pump.start()
+    for _ in range(40):
+        pump.wake()
+        time.sleep(0.01)
+    pump.stop()
+    time.sleep(0.12)
+    seen = len(ticks)
+    assert 4 <= seen <= 10
+    time.sleep(0.15)
+    assert len(ticks) == seen and not pump.running
+
+
+def test_the_pump_sleeps_when_nothing_goes_on_until_it_is_woken() -> None:
+    ticks: list[float] = []
+    pump = Pump(lambda: ticks.append(time.monotonic()) is not None, interval_s=0.01, idle_s=30)
+    pump.start()
+    time.sleep(0.2)
+    assert len(ticks) == 1
+    pump.wake()
+    time.sleep(0.1)
+    assert len(ticks) == 2
+    pump.stop()
+
+
+def test_a_tick_that_fails_ends_nothing() -> None:
+    ticks: list[int] = []
+
+    def tick() -> bool:
+        ticks.append(1)
+        raise RuntimeError("broken")
+
+    pump = Pump(tick, interval_s=0.01, idle_s=0.02)
+    pump.start()
+    time.sleep(0.3)
+    pump.stop()
+    assert len(ticks) > 2

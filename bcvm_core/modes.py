@@ -1,0 +1,95 @@
+"""BCVM as a mode beside MindSpore's own: every `nn.Cell` that is called runs through the VM."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from . import mindspore as door
+from .isa.program import Program
+from .vm.stats import Stats
+
+BYTECODE_VM: Final = "BYTECODE_VM"
+"""The mode for `set_mode`, beside `mindspore.GRAPH_MODE` and `mindspore.PYNATIVE_MODE`."""
+
+
+class Enabled:
+    """What `enable` returns. As a context manager it disables BCVM again at the end of the block."""
+
+    def __enter__(self) -> Enabled:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        disable()
+
+    def __repr__(self) -> str:
+        return f"<BCVM {'enabled' if enabled() else 'disabled'}>"
+
+
+def _cells() -> Any:
+    door.install()
+    return importlib.import_module(".mindspore.cells", __package__)
+
+
+def enable() -> Enabled:
+    """Run every `nn.Cell` that is called from now on through the VM, until `disable`.
+
+    A Cell whose `construct` (and those of its parts) can be flattened runs as one straight-line Program; another runs as MindSpore
+    runs it, with the tensor work of its `construct` done by the VM. Hooks, `to_float`, gradients, graph mode and `ms.jit` are
+    left to MindSpore.
+    Calls nest: each needs its `disable`, or use ``with bcvm.enable(): ...``. Raises MissingExtraError where MindSpore is not installed.
+    """
+    _cells().enable()
+    return Enabled()
+
+
+def disable() -> None:
+    """Undo one `enable`; without one it does nothing."""
+    if door.installed():
+        _cells().disable()
+
+
+def enabled() -> bool:
+    """Whether Cells run through the VM now."""
+    return door.installed() and bool(_cells().runner.everywhere)
+
+
+def is_model(value: Any) -> bool:
+    """Whether the value is an `nn.Cell`; MindSpore is not imported to find out."""
+    return "mindspore" in sys.modules and isinstance(value, sys.modules["mindspore"].nn.Cell)
+
+
+def program_of_model(cell: Any, args: Sequence[Any] = ()) -> Program:
+    """The flat Program of a call `cell(*args)`, or of the latest call under BCVM. Raises LoweringError where there is none."""
+    program: Program = _cells().program_of(cell, tuple(args))
+    return program
+
+
+def set_mode(mode: Any) -> None:
+    """`BYTECODE_VM`, or one of MindSpore's modes (BCVM is disabled then). Raises ValueError for anything else."""
+    import mindspore
+
+    if mode not in (BYTECODE_VM, mindspore.GRAPH_MODE, mindspore.PYNATIVE_MODE):
+        raise ValueError(f"no such mode: {mode!r}; modes are bcvm.BYTECODE_VM, mindspore.GRAPH_MODE, mindspore.PYNATIVE_MODE")
+    while enabled():
+        disable()
+    if mode == BYTECODE_VM:
+        mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+        enable()
+    else:
+        mindspore.set_context(mode=mode)
+
+
+def stats() -> Stats:
+    """What Cells ran since BCVM was enabled first: executions per op by CALL_OP and on the host."""
+    counts: Stats = _cells().runner.counts() if door.installed() else Stats()
+    return counts
+
+
+def explain(cell: Any) -> str:
+    """What became of a Cell under BCVM: its programs, or why it was left to MindSpore, and the same of its parts then."""
+    text: str = _cells().explain(cell)
+    return text

@@ -1,0 +1,381 @@
+"""The expressions of functions whose calls are flattened."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import Any
+
+from ...ops import registry
+from .objects import PropertyRead, Reader
+from .reads import MISSING
+from .recorder import Recorder
+from .statements import Statements
+from .values import Items, Known, Local, Method, MethodOf, Table, Traced, UnflattenableError, Value, actual_of, is_known, type_of
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, type(None), range, slice, type(Ellipsis)})
+_OPERATORS: dict[str, Any] = {
+    "Add": operator.add, "Sub": operator.sub, "Mult": operator.mul, "Div": operator.truediv, "FloorDiv": operator.floordiv,
+    "Mod": operator.mod, "Pow": operator.pow, "BitAnd": operator.and_, "BitOr": operator.or_, "BitXor": operator.xor,
+    "LShift": operator.lshift, "RShift": operator.rshift, "USub": operator.neg, "UAdd": operator.pos, "Invert": operator.invert,
+    "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
+}  # fmt: skip
+
+
+class Expressions(Statements):
+    """Evaluates expressions; calls are the subclass's."""
+
+    recorder: Recorder
+    reader: Reader
+
+    def call(self, function: Value, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def inline(self, method: Method, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """The value of an expression. Raises UnflattenableError."""
+        handler = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if handler is None:
+            raise UnflattenableError(f"an expression `{type(node).__name__.lower()}` in {self._place(node)}")
+        result: Value = handler(node)
+        return result
+
+    # -- leaves -------------------------------------------------------------------------------------
+
+    def _constant(self, node: ast.Constant) -> Value:
+        return Known(node.value)
+
+    def _name(self, node: ast.Name) -> Value:
+        frame: Any = self.frame
+        while frame is not None:
+            if node.id in frame.names:
+                found: Value = frame.names[node.id]
+                return found
+            if node.id in frame.closure:
+                value = self.recorder.reads.closure(frame.closure[node.id])
+                if value is MISSING:
+                    raise UnflattenableError(f"the name {node.id} is not bound")
+                return self.reader.hold(value, node.id)
+            frame = frame.outer
+        return self.reader.name(node.id, self.frame.globals)
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        return self.attribute(self.evaluate(node.value), node.attr, node)
+
+    def attribute(self, owner: Value, name: str, at: ast.AST) -> Value:
+        """`owner.name`."""
+        if name.startswith("__") and not name.endswith("__"):
+            raise UnflattenableError(f"a private name, {name}")
+        if isinstance(owner, Known) and registry.personality_of(type(owner.value)) is not None:
+            owner = self.recorder.capture(owner.value, owner.path)
+        if isinstance(owner, Traced):
+            row = registry.attribute_spelling_for(type(owner.actual), name)
+            if row is not None:
+                return self.recorder.op(row[0], [owner], dict(self._fixed(row[1])), syntax=True, at=at)
+            return MethodOf(owner, name)
+        if isinstance(owner, Items | Table):
+            return MethodOf(owner, name)
+        if not isinstance(owner, Known):
+            raise UnflattenableError(f"an attribute {name} of a function")
+        try:
+            return self.reader.attribute(owner, name)
+        except PropertyRead as found:
+            return self.inline(found.getter, [], {}, at)
+
+    @staticmethod
+    def _fixed(spelling: registry.Spelling) -> dict[str, Value]:
+        return {name: Known(value) for name, value in spelling.fixed.items()}
+
+    # -- displays -----------------------------------------------------------------------------------
+
+    def _tuple(self, node: ast.Tuple) -> Value:
+        return Items(tuple, self.spread(node.elts))
+
+    def _list(self, node: ast.List) -> Value:
+        return Items(list, self.spread(node.elts))
+
+    def spread(self, nodes: list[ast.expr]) -> list[Value]:
+        """The values of a display or argument list, `*x` taken apart."""
+        values: list[Value] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                values += self.iterate(self.evaluate(node.value), node)
+            else:
+                values.append(self.evaluate(node))
+        return values
+
+    def _dict(self, node: ast.Dict) -> Value:
+        table = Table()
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                table.values.update(self.table_of(self.evaluate(value)).values)
+            else:
+                table.values[self.constant(self.evaluate(key), key)] = self.evaluate(value)
+        return table
+
+    def table_of(self, value: Value) -> Table:
+        """A dict, as a table."""
+        if isinstance(value, Table):
+            return value
+        if isinstance(value, Known) and type(value.value) is dict:
+            return Table({key: Known(v) for key, v in value.value.items()})
+        raise UnflattenableError("a mapping that depends on the operands")
+
+    def _slice(self, node: ast.Slice) -> Value:
+        parts = [Known(None) if p is None else self.evaluate(p) for p in (node.lower, node.upper, node.step)]
+        if all(map(is_known, parts)):
+            return Known(slice(*map(actual_of, parts)))
+        names = ("start", "stop", "step")
+        return self.recorder.op(registry.row("slice"), [], dict(zip(names, parts, strict=True)), syntax=True, at=node)
+
+    def _joinedstr(self, node: ast.JoinedStr) -> Value:
+        texts = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                if part.conversion not in (-1, ord("s")) or part.format_spec is not None:
+                    raise UnflattenableError("a formatted text")
+                texts.append(str(self.constant(self.evaluate(part.value), part)))
+            else:
+                assert isinstance(part, ast.Constant)
+                texts.append(str(part.value))
+        return Known("".join(texts))
+
+    def _listcomp(self, node: ast.ListComp) -> Value:
+        return Items(list, self._comprehend(node.elt, node.generators))
+
+    def _generatorexp(self, node: ast.GeneratorExp) -> Value:
+        return Items(tuple, self._comprehend(node.elt, node.generators))
+
+    def _comprehend(self, element: ast.expr, generators: list[ast.comprehension]) -> list[Value]:
+        if not generators:
+            return [self.evaluate(element)]
+        first, rest = generators[0], generators[1:]
+        if first.is_async:
+            raise UnflattenableError("an asynchronous comprehension")
+        saved = dict(self.frame.names)
+        values: list[Value] = []
+        for item in self.iterate(self.evaluate(first.iter), first.iter):
+            self.assign(first.target, item)
+            if all(self.truth(self.evaluate(test), test) for test in first.ifs):
+                values += self._comprehend(element, rest)
+        self.frame.names = saved
+        return values
+
+    def _lambda(self, node: ast.Lambda) -> Value:
+        return Local(node, self.frame, tuple(self.evaluate(d) for d in node.args.defaults))
+
+    # -- operators ----------------------------------------------------------------------------------
+
+    def _binop(self, node: ast.BinOp) -> Value:
+        return self.operate(node.op, [self.evaluate(node.left), self.evaluate(node.right)], node)
+
+    def _unaryop(self, node: ast.UnaryOp) -> Value:
+        value = self.evaluate(node.operand)
+        if isinstance(node.op, ast.Not):
+            return Known(not self.truth(value, node))
+        return self.operate(node.op, [value], node)
+
+    def operate(self, op: ast.AST, operands: list[Value], at: ast.AST) -> Value:
+        """An operator of the syntax."""
+        name = type(op).__name__
+        if all(isinstance(v, Known) and type(v.value) in _PLAIN for v in operands):
+            return Known(_OPERATORS[name](*map(actual_of, operands)))
+        joined = self._sequences(name, operands)
+        if joined is not None:
+            return joined
+        row = registry.by_operator(name)
+        if row is None:
+            raise UnflattenableError(f"the operator {name}")
+        return self.recorder.op(row, operands, syntax=True, at=at)
+
+    @staticmethod
+    def _sequences(name: str, operands: list[Value]) -> Value | None:
+        """Tuples and lists under construction, joined or repeated."""
+        if len(operands) != 2 or not any(isinstance(v, Items) for v in operands):
+            return None
+        left, right = operands
+        if name == "Add":
+            parts = [_parts(v) for v in operands]
+            if parts[0] is not None and parts[1] is not None and type_of(left) is type_of(right):
+                return Items(type_of(left), [*parts[0], *parts[1]])
+        if name == "Mult" and isinstance(left, Items) and isinstance(right, Known) and type(right.value) is int:
+            return Items(left.kind, left.values * right.value)
+        return None
+
+    def _compare(self, node: ast.Compare) -> Value:
+        left = self.evaluate(node.left)
+        result: Value = Known(True)
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.evaluate(right_node)
+            result = self._comparison(op, left, right, node)
+            if len(node.ops) > 1 and not self.truth(result, node):
+                return Known(False)
+            left = right
+        return result if len(node.ops) == 1 else Known(True)
+
+    def _comparison(self, op: ast.cmpop, left: Value, right: Value, at: ast.expr) -> Value:
+        if isinstance(op, ast.Is | ast.IsNot):
+            return Known(self._same(left, right, at) is isinstance(op, ast.Is))
+        if isinstance(op, ast.In | ast.NotIn):
+            item, holder = self.constant(left, at), self.constant(right, at)
+            return Known((item in holder) is isinstance(op, ast.In))
+        if self._of_python(left) and self._of_python(right):
+            return Known(_OPERATORS[type(op).__name__](self.constant(left, at), self.constant(right, at)))
+        return self.operate(op, [left, right], at)
+
+    @staticmethod
+    def _of_python(value: Value) -> bool:
+        """Neither a number nor a tensor: compared as it is (element types, texts, tuples)."""
+        found = type_of(value)
+        return found not in (bool, int, float, complex) and registry.personality_of(found) is None and not _holds_tensor(value)
+
+    def _same(self, left: Value, right: Value, at: ast.expr) -> bool:
+        if isinstance(left, Known) and isinstance(right, Known):
+            return left.value is right.value
+        for one, other in ((left, right), (right, left)):
+            if isinstance(other, Known) and (other.value is None or type(other.value) is bool):
+                if other.value is None or type_of(one) is not bool:
+                    return type_of(one) is type(other.value) and actual_of(one) is other.value
+                return self.constant(one, at) is other.value
+        raise UnflattenableError("an identity of values that depend on the operands")
+
+    def _boolop(self, node: ast.BoolOp) -> Value:
+        stop = isinstance(node.op, ast.Or)
+        value: Value = Known(None)
+        for part in node.values:
+            value = self.evaluate(part)
+            if part is not node.values[-1] and self.truth(value, part) is stop:
+                return value
+        return value
+
+    def _ifexp(self, node: ast.IfExp) -> Value:
+        return self.evaluate(node.body if self.truth(self.evaluate(node.test), node.test) else node.orelse)
+
+    def _namedexpr(self, node: ast.NamedExpr) -> Value:
+        value = self.evaluate(node.value)
+        self.assign(node.target, value)
+        return value
+
+    # -- subscripts ---------------------------------------------------------------------------------
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        return self.item(self.evaluate(node.value), self.evaluate(node.slice), node)
+
+    def item(self, holder: Value, index: Value, at: ast.AST) -> Value:
+        """`holder[index]`."""
+        if isinstance(holder, Known) and self.reader.library.is_module(holder.value):
+            return self._part(holder, index, at)
+        if isinstance(holder, Known) and type(holder.value) in (list, tuple, dict, str, range) and isinstance(index, Known):
+            return Known(holder.value[index.value], f"{holder.path}._{index.value}" if holder.path else "")
+        if isinstance(holder, Items) and is_known(index):
+            found = holder.values[actual_of(index)]
+            return Items(holder.kind, found) if isinstance(found, list) else found
+        if isinstance(holder, Table):
+            return holder.values[self.constant(index, at)]
+        if isinstance(holder, Known) and registry.personality_of(type(holder.value)) is None and type(holder.value) not in (list, tuple):
+            raise UnflattenableError(f"an item of a {type(holder.value).__name__}")
+        row = registry.by_operator("Subscript")
+        assert row is not None
+        return self.recorder.op(row, [holder, index], syntax=True, at=at)
+
+    def _part(self, holder: Known, index: Value, at: ast.AST) -> Value:
+        parts = self.reader.library.parts(holder.value)
+        key = self.constant(index, at)
+        if parts is None:
+            raise UnflattenableError(f"an item of a {type(holder.value).__name__}")
+        held = self.recorder.reads.all_of(parts)
+        name = key if key in held else list(held)[key] if type(key) is int else None
+        if name is None:
+            raise UnflattenableError(f"a slice of a {type(holder.value).__name__}")
+        return Known(held[name], f"{holder.path}._{name}")
+
+    # -- what Python must know ----------------------------------------------------------------------
+
+    def constant(self, value: Value, at: ast.AST) -> Any:
+        """The value as Python must know it now; what depends on the operands is held to this run's value by a CHECK."""
+        if isinstance(value, Traced):
+            return self.recorder.expect(value, at)
+        if isinstance(value, Items):
+            return value.kind(self.constant(v, at) for v in value.values)
+        if isinstance(value, Table):
+            return {key: self.constant(v, at) for key, v in value.values.items()}
+        if isinstance(value, Known):
+            return value.value
+        raise UnflattenableError("a function as a value")
+
+    def truth(self, value: Value, at: ast.AST) -> bool:
+        """The truth value of something a branch depends on."""
+        if isinstance(value, Items):
+            return bool(value.values)
+        if isinstance(value, Table):
+            return bool(value.values)
+        if isinstance(value, Traced):
+            if type(value.actual) is not bool:
+                tested = self.recorder.op(registry.row("bool"), [value], syntax=False, at=at)
+                assert isinstance(tested, Traced)
+                value = tested
+            return bool(self.recorder.expect(value, at))
+        if not isinstance(value, Known):
+            return True
+        if registry.personality_of(type(value.value)) is not None:
+            return self.truth(self.recorder.capture(value.value, value.path), at)
+        if type(value.value) in _PLAIN:
+            return bool(value.value)
+        parts = self.reader.library.parts(value.value) if self.reader.library.is_module(value.value) else None
+        if parts is not None:
+            return bool(self.recorder.reads.all_of(parts))
+        if any(hasattr(type(value.value), name) for name in ("__bool__", "__len__")):
+            raise UnflattenableError(f"the truth of a {type(value.value).__name__}")
+        return True
+
+    def iterate(self, value: Value, at: ast.AST) -> list[Value]:
+        """The items of an iterable, in order."""
+        if isinstance(value, Items):
+            return list(value.values)
+        if isinstance(value, Table):
+            return [Known(key) for key in value.values]
+        if isinstance(value, Traced):
+            return self._iterate_traced(value, at)
+        if not isinstance(value, Known):
+            raise UnflattenableError("iterating over a function")
+        if self.reader.library.is_module(value.value):
+            parts = self.reader.library.parts(value.value)
+            if parts is not None:
+                return [Known(part, f"{value.path}._{key}") for key, part in self.recorder.reads.all_of(parts).items()]
+        if registry.personality_of(type(value.value)) is not None:
+            return self._iterate_traced(self.recorder.capture(value.value, value.path), at)
+        if type(value.value) in (list, tuple, range, str, dict):
+            return [Known(item, f"{value.path}._{i}" if value.path else "") for i, item in enumerate(value.value)]
+        raise UnflattenableError(f"iterating over a {type(value.value).__name__}")
+
+    def _iterate_traced(self, value: Traced, at: ast.AST) -> list[Value]:
+        if type(value.actual) in (tuple, list):
+            return self.recorder.unpack(value, len(value.actual), at)
+        if not value.is_tensor or not value.actual.shape:
+            raise UnflattenableError(f"iterating over a {type(value.actual).__name__}")
+        length = self.recorder.op(registry.row("len"), [value], syntax=False, at=at)
+        return [self.item(value, Known(i), at) for i in range(self.constant(length, at))]
+
+    def items_of(self, value: Value, count: int, at: ast.AST) -> list[Value]:
+        if isinstance(value, Traced) and type(value.actual) in (tuple, list):
+            return self.recorder.unpack(value, count, at)
+        return self.iterate(value, at)
+
+
+def _parts(value: Value) -> list[Value] | None:
+    if isinstance(value, Items):
+        return value.values
+    if isinstance(value, Known) and type(value.value) in (tuple, list):
+        return [Known(v) for v in value.value]
+    return None
+
+
+def _holds_tensor(value: Value) -> bool:
+    if isinstance(value, Items):
+        return any(map(_holds_tensor, value.values))
+    return registry.personality_of(type_of(value)) is not None
+
+
+__all__ = ["Expressions"]

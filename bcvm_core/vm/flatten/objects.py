@@ -1,0 +1,208 @@
+"""Reading known objects: attributes, names, containers. Whatever is read is noted, and no user code runs."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import functools
+import gc
+import types
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from .reads import MISSING, Reads
+from .values import Known, Method, UnflattenableError, Value
+
+_PLAIN_GETATTRIBUTE: Any = object.__getattribute__
+_TITLES = ("__name__", "__qualname__", "__module__")
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
+
+
+class Library(Protocol):
+    """What the library whose models are flattened (MindSpore) must say of its objects."""
+
+    personality: str
+    reports_events: bool  # whether floating-point events of its ops are reported, as NumPy's are
+
+    def take(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Operands of a call as the program works on them."""
+
+    def give(self, result: Any) -> Any:
+        """The result of a program as the caller sees it."""
+
+    def running(self) -> AbstractContextManager[Any]:
+        """The state in which programs run."""
+
+    def stands_for(self, tp: type) -> type:
+        """The type that the user would see where the program has a value of type `tp`."""
+
+    def is_module(self, value: Any) -> bool:
+        """Whether the object is a model part: called like a function, with parts and parameters of its own."""
+
+    def entry(self, module: Any, reads: Reads) -> str:
+        """The name of the method that a call of a model part runs. Raises UnflattenableError where a call does more than that."""
+
+    def stores(self, module: Any) -> list[dict[str, Any]]:
+        """The dictionaries in which attributes of a model part are found after its own `__dict__`."""
+
+    def parts(self, module: Any) -> dict[str, Any] | None:
+        """The dictionary of parts of a container of parts, in order; None when it is none."""
+
+    def is_pure(self, function: Any) -> bool:
+        """Whether calling the function with known arguments gives the same each time and changes nothing."""
+
+    def inlines(self, function: types.FunctionType) -> bool:
+        """Whether the function's Python code may be evaluated in place of a call."""
+
+
+@functools.cache
+def namespace_of(cls: type) -> dict[str, Any]:
+    """The dictionary behind a class's `__dict__`."""
+    for found in gc.get_referents(cls.__dict__):
+        if type(found) is dict:
+            return found
+    raise UnflattenableError(f"the namespace of {cls.__name__} cannot be read")
+
+
+def join(path: str, name: str) -> str:
+    """The path of an attribute, made of identifiers."""
+    if not name.isidentifier():
+        name = "_" + "".join(c if c.isalnum() else "_" for c in name)
+    return f"{path}.{name}" if path else name
+
+
+class Reader:
+    """Reads attributes and names for one flattening."""
+
+    def __init__(self, library: Library, reads: Reads) -> None:
+        self.library = library
+        self.reads = reads
+
+    def hold(self, value: Any, path: str = "") -> Known:
+        """A known value; lists and dicts it consists of must stay as they are."""
+        self._hold(value, 0)
+        return Known(value, path)
+
+    def _hold(self, value: Any, depth: int) -> None:
+        if depth > 8 or type(value) not in (list, tuple, dict):
+            return
+        if type(value) is list:
+            self.reads.contents(value)
+        elif type(value) is dict:
+            self.reads.all_of(value)
+        for item in value.values() if type(value) is dict else value:
+            self._hold(item, depth + 1)
+
+    def name(self, name: str, space: dict[str, Any]) -> Known:
+        """A global or builtin name."""
+        value = self.reads.entry(space, name)
+        if value is MISSING:
+            found = space.get("__builtins__", builtins)
+            value = self.reads.entry(found if isinstance(found, dict) else vars(found), name)
+        if value is MISSING:
+            raise UnflattenableError(f"the name {name} is not defined")
+        return self.hold(value, name)
+
+    def attribute(self, owner: Known, name: str) -> Value:
+        """`owner.name`, by the rules of Python and of the library's model parts."""
+        value, path = owner.value, join(owner.path, name)
+        if name == "__class__" and "__class__" not in type(value).__dict__:
+            return Known(type(value), path)
+        if name in _TITLES and isinstance(value, type | types.FunctionType):
+            return Known(getattr(value, name))
+        if isinstance(value, types.ModuleType):
+            return self._of_module(value, name)
+        if isinstance(value, type):
+            return self._of_class(value, name, path)
+        tp = type(value)
+        if tp.__getattribute__ is not _PLAIN_GETATTRIBUTE:
+            raise UnflattenableError(f"{tp.__name__} reads its attributes by code of its own")
+        in_class = self._in_mro(tp.__mro__, name)
+        if hasattr(type(in_class), "__set__") and in_class is not MISSING:
+            return self._described(owner, in_class, name, path)
+        instance = getattr(value, "__dict__", None)
+        if type(instance) is dict:
+            found = self.reads.entry(instance, name)
+            if found is not MISSING:
+                return self.hold(found, path)
+        if in_class is not MISSING:
+            return self._described(owner, in_class, name, path)
+        if self.library.is_module(value):
+            for store in self.library.stores(value):
+                found = self.reads.entry(store, name)
+                if found is not MISSING:
+                    return self.hold(found, path)
+        raise UnflattenableError(f"{tp.__name__} has no attribute {name} that can be read without running its code")
+
+    def after(self, owner: Known, cls: type, name: str) -> Value:
+        """`super(cls, owner).name`."""
+        mro = type(owner.value).__mro__
+        rest = mro[mro.index(cls) + 1 :]
+        found = self._in_mro(rest, name)
+        if not isinstance(found, types.FunctionType):
+            raise UnflattenableError(f"super().{name}")
+        return Method(owner, found)
+
+    def _in_mro(self, mro: tuple[type, ...], name: str) -> Any:
+        for cls in mro:
+            if cls is object:
+                return cls.__dict__.get(name, MISSING)
+            found = self.reads.entry(namespace_of(cls), name)
+            if found is not MISSING:
+                return found
+        return MISSING
+
+    def _described(self, owner: Known, found: Any, name: str, path: str) -> Value:
+        """A class attribute seen through an instance."""
+        if isinstance(found, types.FunctionType):
+            return Method(owner, found)
+        if isinstance(found, staticmethod):
+            return self.hold(found.__func__, path)
+        if isinstance(found, classmethod):
+            inner: Any = found.__func__
+            return Method(Known(type(owner.value), path), inner) if isinstance(inner, types.FunctionType) else self._refuse(name)
+        if isinstance(found, types.MemberDescriptorType) and not isinstance(owner.value, enum.Enum):
+            return self._refuse(name)  # a slot has no version
+        if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+            raise PropertyRead(Method(owner, found.fget))
+        if hasattr(type(found), "__get__"):
+            if isinstance(owner.value, _PLAIN) or type(owner.value) in (list, dict, tuple):
+                return Known(getattr(owner.value, name), path)  # a method of a builtin value
+            return self._refuse(name)
+        return self.hold(found, path)
+
+    def _refuse(self, name: str) -> Value:
+        raise UnflattenableError(f"reading {name} may run code")
+
+    def _of_module(self, module: types.ModuleType, name: str) -> Known:
+        if type(module).__getattribute__ is not types.ModuleType.__getattribute__:
+            raise UnflattenableError(f"{module.__name__} reads its attributes by code of its own")
+        found = self.reads.entry(vars(module), name)
+        if found is MISSING and "__getattr__" in vars(module) and module.__name__.partition(".")[0] in ("bcvm_core", "mindspore", "numpy"):
+            getattr(module, name, None)  # made when first asked for
+            found = self.reads.entry(vars(module), name)
+        if found is MISSING:
+            raise UnflattenableError(f"{module.__name__} has no {name}")
+        return self.hold(found, f"{module.__name__.rpartition('.')[2]}.{name}")
+
+    def _of_class(self, cls: type, name: str, path: str) -> Value:
+        if type(cls) is not type and not issubclass(type(cls), enum.EnumMeta) and name in type(cls).__dict__:
+            raise UnflattenableError(f"{cls.__name__}.{name} is read by its metaclass")
+        found = self._in_mro(cls.__mro__, name)
+        if found is MISSING:
+            raise UnflattenableError(f"{cls.__name__} has no attribute {name}")
+        if isinstance(found, staticmethod):
+            found = found.__func__
+        elif isinstance(found, classmethod) and isinstance(found.__func__, types.FunctionType):
+            return Method(Known(cls, path), found.__func__)
+        elif hasattr(type(found), "__get__") and not isinstance(found, types.FunctionType):
+            return self._refuse(name)
+        return self.hold(found, path)
+
+
+class PropertyRead(Exception):
+    """The attribute is a property: its getter is to be evaluated."""
+
+    def __init__(self, getter: Method) -> None:
+        self.getter = getter
+        super().__init__(getter.function.__name__)

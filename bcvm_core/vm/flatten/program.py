@@ -1,0 +1,179 @@
+"""A flattened call: its Program, its machine of steps, and what it holds for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...errors import Decline
+from ...frontend.lowering import op_name
+from ...isa.program import Arg, Instruction, Program, read_by, written_by
+from ...tiers.select import CallSite
+from ..trust import check
+from .reads import Reads
+from .recorder import Origin, Recorder
+
+
+class DivergedError(Decline):
+    """A CHECK failed: this run takes another path."""
+
+
+class FlatProgram:
+    """One path through a call, as a straight line of instructions.
+
+    `run(operands)` gives the result, or raises: DivergedError when a CHECK fails, Decline when Python must do it,
+    or an op's own error. Nothing is committed before the end, so that Python can repeat the call.
+    """
+
+    def __init__(self, name: str, recorder: Recorder, result: Any) -> None:
+        self.reads: Reads = recorder.reads
+        self.captures = dict(recorder.captures)
+        self.origins: tuple[Origin, ...] = ()
+        self.runs = 0
+        register = recorder.argument(result)
+        if register.is_const:
+            dest = recorder.register()
+            recorder.emit("LOAD_CONST", dest, register.index)
+            register = Arg(False, dest)
+        recorder.emit("RETURN", register.index)
+        code, order = _loads_first([_signed(i, recorder.sites.get(pc)) for pc, i in enumerate(recorder.instructions)])
+        self.origins = tuple(recorder.origins[pc] for pc in order)
+        self.program = Program(
+            name,
+            (*recorder.inputs, *self.captures),
+            code,
+            kind="region",
+            consts=tuple(recorder.consts),
+            local_names=(*recorder.inputs, *self.captures),
+            filename=next((o.filename for o in self.origins if o.filename != "<bcvm>"), "<bcvm>"),
+            first_line=next((i.loc.line for i in code if i.loc is not None), 1),
+            notes={"vm.origins": self.origins},
+        )
+        self.ops: tuple[str, ...] = tuple(name for i in code if (name := op_name(i)))
+        moved = {old: new for new, old in enumerate(order)}
+        writer = _StepWriter(
+            self.program,
+            {moved[pc]: site for pc, site in recorder.sites.items()},
+            {moved[pc]: function for pc, function in recorder.direct.items()},
+            self.captures,
+            len(recorder.inputs),
+        )
+        self.run: Callable[[Sequence[Any]], Any] = writer.function(name)
+
+
+def _signed(instruction: Instruction, site: CallSite | None) -> Instruction:
+    """A CALL_OP with the signature of the kernel that it ran by while recording."""
+    if site is None or instruction.opcode != "CALL_OP":
+        return instruction
+    dest, op, _, args = instruction.operands
+    return Instruction("CALL_OP", (dest, op, site.signature, args), instruction.loc)
+
+
+def _loads_first(instructions: Sequence[Instruction]) -> tuple[tuple[Instruction, ...], list[int]]:
+    """The instructions with all loads of variables in front, and where each came from."""
+    loads = [pc for pc, i in enumerate(instructions) if i.opcode in ("LOAD_VAR", "LOAD_TENSOR")]
+    rest = [pc for pc, i in enumerate(instructions) if i.opcode not in ("LOAD_VAR", "LOAD_TENSOR")]
+    order = loads + rest
+    return tuple(instructions[pc] for pc in order), order
+
+
+class _StepWriter:
+    """Writes a flat program as one Python function of its operands."""
+
+    def __init__(self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], inputs: int) -> None:
+        self.program = program
+        self.sites = sites
+        self.direct = direct
+        self.captures = captures
+        self.inputs = inputs
+        self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "__name__": f"{__package__}.steps"}
+        self.last_use = self._last_uses()
+        self.kept: set[int] = set()
+
+    def _last_uses(self) -> dict[int, list[int]]:
+        """pc -> registers that nobody reads after it: their tensors are let go there."""
+        last: dict[int, int] = {}
+        for pc, instruction in enumerate(self.program.instructions):
+            for register in (*read_by(instruction), *written_by(instruction)):
+                last[register] = pc
+        found: dict[int, list[int]] = {}
+        for register, pc in last.items():
+            found.setdefault(pc, []).append(register)
+        return found
+
+    def function(self, name: str) -> Callable[[Sequence[Any]], Any]:
+        """The compiled function."""
+        lines: list[str] = []
+        parameters: list[str] = []
+        for pc, instruction in enumerate(self.program.instructions):
+            if instruction.opcode in ("LOAD_VAR", "LOAD_TENSOR"):
+                self._load(instruction, parameters, lines)
+            else:
+                lines.append(self._line(pc, instruction))
+                gone = [f"r{r}" for r in self.last_use.get(pc, ()) if r not in self.kept]
+                if gone and instruction.opcode != "RETURN":
+                    lines.append(f"{' = '.join(gone)} = None")
+        unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
+        source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
+        exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
+        return self.space["steps"]  # type: ignore[no-any-return]
+
+    def _load(self, instruction: Instruction, parameters: list[str], lines: list[str]) -> None:
+        register, name = instruction.operands[0], instruction.operands[1]
+        if name in self.captures:
+            self.space[f"r{register}"] = self.captures[name]
+            self.kept.add(register)
+            return
+        parameters.append(f"r{register}")
+        lines.append(f"check(r{register})")
+
+    def _const(self, index: int) -> str:
+        self.space[f"k{index}"] = self.program.consts[index]
+        return f"k{index}"
+
+    def _arg(self, arg: Arg) -> str:
+        text = self._const(arg.index) if arg.is_const else f"r{arg.index}"
+        return text if arg.name is None else f"{arg.name}={text}"
+
+    def _args(self, args: Sequence[Arg]) -> str:
+        return ", ".join(map(self._arg, args))
+
+    def _callee(self, pc: int) -> str:
+        function = self.direct.get(pc)
+        if function is not None:
+            self.space[f"f{pc}"] = function
+            return f"f{pc}"
+        self.space[f"s{pc}"] = self.sites[pc]
+        return f"s{pc}"
+
+    def _line(self, pc: int, instruction: Instruction) -> str:
+        opcode, operands = instruction.opcode, instruction.operands
+        if opcode == "CALL_OP":
+            return f"r{operands[0]} = {self._callee(pc)}({self._args(operands[3])})"
+        if instruction.row.const_op is not None:
+            self.space[f"c{pc}"] = operands[2]
+            pair = f"c{pc}, r{operands[1]}" if instruction.row.reversed else f"r{operands[1]}, c{pc}"
+            return f"r{operands[0]} = {self._callee(pc)}({pair})"
+        if opcode == "CHECK":
+            return f"if {self._differs(f'r{operands[0]}', operands[1][0])}: raise Diverged"
+        if opcode == "UNPACK":
+            return f"{', '.join(f'r{r}' for r in operands[0])}, = r{operands[1]}" if operands[0] else f"() = r{operands[1]}"
+        if opcode in ("BUILD_TUPLE", "BUILD_LIST"):
+            items = self._args(operands[1])
+            return f"r{operands[0]} = ({items}{',' if operands[1] else ''})" if opcode == "BUILD_TUPLE" else f"r{operands[0]} = [{items}]"
+        if opcode == "BUILD_DICT":
+            texts = [self._arg(a) for a in operands[1]]
+            return f"r{operands[0]} = {{{', '.join(f'{k}: {v}' for k, v in zip(texts[::2], texts[1::2], strict=True))}}}"
+        if opcode == "LOAD_CONST":
+            return f"r{operands[0]} = {self._const(operands[1])}"
+        assert opcode == "RETURN", opcode
+        return f"return r{operands[0]}"
+
+    def _differs(self, found: str, expected: Arg) -> str:
+        """The test of a CHECK: identity for True, False and None; equality for numbers, texts and objects."""
+        if not expected.is_const:
+            return f"{found} is not r{expected.index} and {found} != r{expected.index}"
+        value = self.program.consts[expected.index]
+        if value is None or type(value) is bool:
+            return f"{found} is not {value}"
+        return f"{found} != {self._const(expected.index)}"

@@ -1,0 +1,43 @@
+"""`nn.Cell`s with BCVM enabled do what they do without: the oracle is the same scenario run by MindSpore alone."""
+
+from __future__ import annotations
+
+import cells_calls
+import cells_containers
+import cells_flow
+import cells_state
+import cells_values
+import pytest
+from cells_support import SCENARIOS, Log, assert_same
+
+import bcvm_core as bcvm
+
+pytestmark = pytest.mark.mindspore
+FILES = (cells_calls, cells_containers, cells_flow, cells_state, cells_values)  # importing them fills SCENARIOS
+
+
+OPEN = {"to_float": "linked constructs of Cells in mixed precision compute in float32"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.xfail(reason=OPEN[n], strict=True)) if n in OPEN else n for n in SCENARIOS]
+)
+def test_same_as_mindspore(name: str) -> None:
+    scenario = SCENARIOS[name]
+    plain, ours = Log(), Log()
+    scenario.function(plain)
+    before = bcvm.stats()
+    with bcvm.enable():
+        scenario.function(ours)
+        stats = bcvm.stats().since(before)
+    assert_same(plain.entries, ours.entries, scenario.tolerance)
+    if scenario.share:
+        assert stats.share() >= scenario.share, stats.reasons
+
+
+def test_scenarios_see_something() -> None:
+    """A log that stays empty could not fail."""
+    for name, scenario in SCENARIOS.items():
+        log = Log()
+        scenario.function(log)
+        assert log.entries, name

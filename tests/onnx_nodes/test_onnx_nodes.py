@@ -1,0 +1,67 @@
+"""ONNX's own node tests: inputs and outputs that others recorded, for every op type that can be expressed in BCVM.
+
+All of them agree, or stand in `exclusions.py` with the reason.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the node tests come with the package onnx, which is not installed (or has no wheel for this Python)")
+
+from tests.onnx_nodes import exclusions, nodes, table
+
+NODES = nodes.collect()
+REASONS = {name: nodes.reason_against(node) for name, node in NODES.items()}
+INCLUDED = [name for name, reason in REASONS.items() if reason is None]
+
+
+@pytest.mark.parametrize("name", INCLUDED)
+def test_agrees(name: str) -> None:
+    nodes.check(NODES[name])
+
+
+def test_every_op_type_is_expressed_or_excluded() -> None:
+    met = {op_type for node in NODES.values() for op_type in node.op_types}
+    assert met - table.OPS.keys() - exclusions.TYPES.keys() == set()
+    assert table.OPS.keys() & exclusions.TYPES.keys() == set()
+
+
+def test_no_exclusion_is_stale() -> None:
+    """Every entry leaves out something, and what it leaves out does not agree."""
+    met = {op_type for node in NODES.values() for op_type in node.op_types}
+    assert exclusions.TYPES.keys() - met == set()
+    assert exclusions.TESTS.keys() - NODES.keys() == set()
+    assert exclusions.ELEMENT_TYPES.keys() and set(exclusions.ELEMENT_TYPES.values()) - set(REASONS.values()) == set()
+    for name in exclusions.TESTS:
+        with pytest.raises(Exception):  # noqa: B017 - whatever it is: it does not agree
+            nodes.check(NODES[name])
+    for name in exclusions.COARSE:
+        node = NODES[name]
+        with pytest.raises(AssertionError):
+            for actual, recorded in zip(nodes.run(node), node.outputs, strict=True):
+                nodes.assert_agrees(actual, recorded)
+
+
+def test_nothing_is_left_to_python(record_property: pytest.RecordProperty) -> None:
+    """Every callable of the op table ran by CALL_OP, in every node; the counts of what ran are in the report."""
+    for name in INCLUDED:
+        nodes.check(NODES[name])
+    counters = [jitted.stats() for jitted in table.JITTED]
+    assert sum(c.call_host for c in counters) == 0
+    assert sum(c.replays for c in counters) == 0
+    used = {op_type for name in INCLUDED for op_type in NODES[name].op_types}
+    assert {op_type for op_type in used if table.OPS[op_type].stats().call_op == 0} == set()
+    record_property("onnx op types", len(used))
+    record_property("onnx node tests", len(INCLUDED))
+
+
+def test_a_wrong_result_is_seen() -> None:
+    node = NODES["test_relu"]
+    recorded = np.asarray(node.outputs[0])
+    wrong = recorded.copy()
+    wrong[0, 0, 0] += 1e-4
+    for changed in (wrong, recorded.astype(np.float64), recorded[..., None]):
+        with pytest.raises(AssertionError):
+            nodes.assert_agrees(changed, recorded)
