@@ -53,6 +53,9 @@ class _SpecAdapter:
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         raise Decline("a tensor specification has no data to run on")
 
+    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *values: None
+
 
 class NullDevice:
     """A device of which only the name and the memory type exist."""

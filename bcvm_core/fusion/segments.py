@@ -14,7 +14,7 @@ from ..isa.program import Arg, Instruction, Program, read_by
 from ..ops import registry
 
 MIN_OPS = 2  # one op is a kernel of its own already
-_NEUTRAL = frozenset({"FUSE_START", "FUSE_END", "NOP", "LOAD_CONST"})  # may stand inside without belonging to it
+_NEUTRAL = frozenset({"FUSE_START", "FUSE_END", "NOP"})  # may stand inside without belonging to it
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 import mindspore as ms
@@ -13,6 +14,7 @@ from mindspore.ops import _primitive_cache
 from ..vm.flatten.objects import namespace_of
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
+from .adapter import ADAPTER
 from .memory import Held, view, within, wrap
 
 personality = "mindspore"
@@ -84,6 +86,11 @@ def give(value: Any) -> Any:
     if kind is dict:
         return {key: give(item) for key, item in value.items()}
     return value
+
+
+def fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of arrays as a function of held tensors."""
+    return ADAPTER.fused(kernel)
 
 
 def stands_for(tp: type) -> type:

@@ -63,8 +63,9 @@ class FusedSite:
                 return None
             key.append(value.dtype)
         types = tuple(key)
-        entry = self.entries.get(types, self)
-        if entry is self:
+        try:
+            entry = self.entries[types]
+        except KeyError:
             entry = self._prepare(types, values)
         if entry is None:
             return None

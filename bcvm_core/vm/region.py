@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import config, fpstatus
+from ..devices import base
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
-from ..devices import base
 from ..frontend.lowering import RegionCode, op_name
 from ..fusion.segments import Segment
 from ..isa.hints import ANY, ShapeHint

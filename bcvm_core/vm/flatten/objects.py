@@ -7,6 +7,7 @@ import enum
 import functools
 import gc
 import types
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -32,6 +33,9 @@ class Library(Protocol):
 
     def running(self) -> AbstractContextManager[Any]:
         """The state in which programs run."""
+
+    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """`kernel`, which takes and gives arrays (or None), as a function of the values that programs work on."""
 
     def stands_for(self, tp: type) -> type:
         """The type that the user would see where the program has a value of type `tp`."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ... import config
 from ...errors import Decline
 from ...frontend.lowering import op_name
+from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
 from ...tiers.select import CallSite
 from ..trust import check
 from .reads import Reads
 from .recorder import Origin, Recorder
+
+Fuse = Callable[[Segment], Callable[..., Any]]
 
 
 class DivergedError(Decline):
@@ -25,7 +29,8 @@ class FlatProgram:
     or an op's own error. Nothing is committed before the end, so that Python can repeat the call.
     """
 
-    def __init__(self, name: str, recorder: Recorder, result: Any) -> None:
+    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse) -> None:
+        """`fuse` makes what runs a segment of elementwise ops as one kernel."""
         self.reads: Reads = recorder.reads
         self.captures = dict(recorder.captures)
         self.origins: tuple[Origin, ...] = ()
@@ -56,7 +61,7 @@ class FlatProgram:
             {moved[pc]: site for pc, site in recorder.sites.items()},
             {moved[pc]: function for pc, function in recorder.direct.items()},
             self.captures,
-            len(recorder.inputs),
+            fuse,
         )
         self.run: Callable[[Sequence[Any]], Any] = writer.function(name)
 
@@ -80,12 +85,12 @@ def _loads_first(instructions: Sequence[Instruction]) -> tuple[tuple[Instruction
 class _StepWriter:
     """Writes a flat program as one Python function of its operands."""
 
-    def __init__(self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], inputs: int) -> None:
+    def __init__(self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], fuse: Fuse) -> None:
         self.program = program
         self.sites = sites
         self.direct = direct
         self.captures = captures
-        self.inputs = inputs
+        self.fuse = fuse
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.kept: set[int] = set()
@@ -105,18 +110,35 @@ class _StepWriter:
         """The compiled function."""
         lines: list[str] = []
         parameters: list[str] = []
+        segments = {s.first: s for s in find(self.program, frozenset(self.direct))} if config.current.fuse else {}
+        inside: Segment | None = None
         for pc, instruction in enumerate(self.program.instructions):
             if instruction.opcode in ("LOAD_VAR", "LOAD_TENSOR"):
                 self._load(instruction, parameters, lines)
-            else:
-                lines.append(self._line(pc, instruction))
-                gone = [f"r{r}" for r in self.last_use.get(pc, ()) if r not in self.kept]
-                if gone and instruction.opcode != "RETURN":
-                    lines.append(f"{' = '.join(gone)} = None")
+                continue
+            if pc in segments:
+                inside = segments[pc]
+                lines += self._begin(inside)
+            lines.append(self._line(pc, instruction) if inside is None else f"    {self._line(pc, instruction)}")
+            if inside is not None and pc != inside.pcs[-1]:
+                continue
+            lines += self._let_go(inside.pcs if inside is not None else (pc,), instruction)
+            inside = None
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
         source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
         return self.space["steps"]  # type: ignore[no-any-return]
+
+    def _begin(self, segment: Segment) -> list[str]:
+        """What follows up to the segment's end runs only when its kernel does not."""
+        self.space[f"g{segment.first}"] = self.fuse(segment)
+        results = ", ".join(f"r{r}" for r in segment.outputs)
+        call = f"fused = g{segment.first}({', '.join(f'r{r}' for r in segment.inputs)})"
+        return [call, "if fused is not None:", f"    {results} = fused", "else:"]
+
+    def _let_go(self, pcs: Sequence[int], last: Instruction) -> list[str]:
+        gone = [f"r{r}" for pc in pcs for r in self.last_use.get(pc, ()) if r not in self.kept]
+        return [f"{' = '.join(gone)} = None"] if gone and last.opcode != "RETURN" else []
 
     def _load(self, instruction: Instruction, parameters: list[str], lines: list[str]) -> None:
         register, name = instruction.operands[0], instruction.operands[1]

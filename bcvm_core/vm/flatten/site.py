@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import fpstatus
 from ...errors import Decline
+from ...fusion.segments import Segment
 from ...isa.hints import ANY
 from ...ops import registry
+from ...tiers.fuse import FusedSite
 from ..observed import Observed
 from ..site import idle
 from ..stats import Stats
@@ -157,9 +160,12 @@ class FlatSite:
         given = [self._input(recorder, n, v) for n, v in zip(names, args, strict=True)]
         named = {n: self._input(recorder, n, v) for n, v in kwargs.items()}
         result = flattener.call(entry, given, named, _NOWHERE)
-        program = FlatProgram(self.name, recorder, result)
+        program = FlatProgram(self.name, recorder, result, self._fuse)
         recorder.reads.seal()
         return program, actual_of(result)
+
+    def _fuse(self, segment: Segment) -> Callable[..., Any]:
+        return self.library.fused(FusedSite(segment, uniform=self.library.personality != "numpy"))
 
     def _input(self, recorder: Recorder, name: str, value: Any) -> Value:
         if value is None:
