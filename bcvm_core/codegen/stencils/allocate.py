@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .ir import POINTERS_AT
-from .lower import Computed, Constant, Loaded, Lowered
-from .primitives import table
+from .lower import Computed, Constant, Loaded, Lowered, facts
 
 _NEVER: Final = 1 << 30
 _COPY: Final = -2
@@ -164,15 +163,17 @@ class _Allocator:
     # -- steps ----------------------------------------------------------------------------------
 
     def run(self) -> Body:
+        known = facts()
         for at, value in enumerate(self.values):
             if type(value) is Computed:
-                if table()[value.primitive].hot:
+                if known[value.primitive].hot:
                     self.hot(at, value)
                 else:
                     self.fixed(at, value)
             elif at in self.copied:
                 self.held(at, ())
-            self.stores(2 * at + 1)
+            if 2 * at + 1 in self.store_at:
+                self.stores(2 * at + 1)
         return Body(tuple(self.out), self.spill_end)
 
     def stores(self, at: int) -> None:

@@ -25,8 +25,7 @@ from .allocate import allocate
 from .driver import driver
 from .graph import FusedGraph, NotFusable
 from .library import splicer
-from .lower import Computed, Lowered, lower
-from .primitives import table
+from .lower import Computed, Lowered, facts, lower
 from .splice import Splicer
 from .target import host
 
@@ -267,9 +266,9 @@ def _split(pointers: list[int], dims: list[int], strides: list[list[int]], targe
 def cost_ns(lowered: Lowered) -> float:
     """About how long an element takes; only to tell large calls from small ones."""
     total = 0.05 * (len(lowered.values) + len(lowered.stores))
-    primitives = table()
+    known = facts()
     for value in lowered.values:
-        if type(value) is Computed and not primitives[value.primitive].hot:
+        if type(value) is Computed and not known[value.primitive].hot:
             total += 0.5
     return total
 

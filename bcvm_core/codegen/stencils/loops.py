@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -292,8 +293,16 @@ class Recorder:
         return Tensor(ref, dtype)
 
 
+_PACKED: Final = {"float32": struct.Struct("<f").pack, "float64": struct.Struct("<d").pack}
+
+
 def constant_bits(value: Any, dtype: str) -> int:
     """A number as the bit pattern of the register type that stands for `dtype`. Raises NotFusable when it does not convert."""
+    if type(value) is float and dtype in _PACKED:
+        try:
+            return int.from_bytes(_PACKED[dtype](value), "little")
+        except OverflowError as error:
+            raise NotFusable(f"the constant {value!r} does not fit into {dtype}") from error
     with np.errstate(all="ignore"):
         try:
             given = np.asarray(value)

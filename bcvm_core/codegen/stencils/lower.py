@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from .graph import Const, FusedGraph, NotFusable
 from .ir import SIZE
@@ -14,24 +14,21 @@ from .trace import expansion
 MEMORY_TYPE = {"float16": "f16", "bfloat16": "bf16"}
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A value from an input. `memory`: how it lies there."""
 
     input: int
     memory: str
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(NamedTuple):
     """A value that is the same everywhere: constant number `index`, of a register type."""
 
     index: int
     type: str
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
+class Computed(NamedTuple):
     """The result of a primitive. `constant`: number of the constant that is one of its operands (-1: none)."""
 
     primitive: str
@@ -42,8 +39,7 @@ class Computed:
 Value = Loaded | Constant | Computed
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """Values in order of computation; `stores` are (value, memory type) per output; `constants` are bit patterns.
 
     `width`: bytes of the widest type, 4 or 8. `dtypes`: NumPy types of the outputs.
@@ -56,6 +52,25 @@ class Lowered:
     dtypes: tuple[str, ...]
 
 
+class Facts(NamedTuple):
+    """What lowering and allocation ask of a primitive."""
+
+    quiet: bool
+    hot: bool
+    width: int
+    const: int
+    types: tuple[str, ...]
+
+
+@cache
+def facts() -> dict[str, Facts]:
+    """The facts of every primitive by name."""
+    return {
+        p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result)), p.const, p.operands) for p in table().values()
+    }
+
+
+@cache
 def memory_type(dtype: str) -> str:
     """How a dtype is loaded and stored: signed and unsigned alike."""
     found = MEMORY_TYPE.get(dtype) or COMPUTE[dtype]
@@ -99,7 +114,7 @@ def lower(graph: FusedGraph) -> Lowered:
         refs.append(b.add(("in", index), Loaded, index, memory))
         dtypes.append(given.dtype)
     for node in graph.nodes:
-        described = tuple(x if isinstance(x, Const) else dtypes[x] for x in node.operands)
+        described = tuple([x if type(x) is Const else dtypes[x] for x in node.operands])
         found = expansion(node.op, described, node.attrs)
         temps: list[int] = []
         for step in found.steps:
@@ -116,28 +131,29 @@ def _reference(ref: Any, operands: tuple[Any, ...], refs: list[int], temps: list
         return temps[ref.index]
     if type(ref) is Operand:
         place = operands[ref.index]
-        if not isinstance(place, Const):
-            return refs[place]
+        if type(place) is not Const:
+            found: int = refs[place]
+            return found
     raise NotFusable("a result that is a constant")
 
 
 def _step(b: _Builder, step: Step, operands: tuple[Any, ...], refs: list[int], temps: list[int]) -> int:
-    primitive = table()[step.primitive]
+    known = facts()[step.primitive]
     inside, constant = [], -1
     for position, ref in enumerate(step.operands):
         if type(ref) is Temp:
             inside.append(temps[ref.index])
             continue
         place = operands[ref.index] if type(ref) is Operand else None
-        if place is not None and not isinstance(place, Const):
+        if place is not None and type(place) is not Const:
             inside.append(refs[place])
             continue
-        bits = ref.bits if isinstance(ref, Literal) else constant_bits(place.value, step.dtype)  # type: ignore[union-attr]
+        bits = ref.bits if type(ref) is Literal else constant_bits(place.value, step.dtype)  # type: ignore[union-attr]
         number = b.constant_index(bits)
-        if position == primitive.const:
+        if position == known.const:
             constant = number
         else:
-            t = "i" + str(8 * SIZE[primitive.operands[position]])
+            t = "i" + str(8 * SIZE[known.types[position]])
             inside.append(b.add(("k", number, t), Constant, number, t))
     arguments = tuple(inside)
     return b.add((step.primitive, arguments, constant), Computed, step.primitive, arguments, constant)
@@ -145,25 +161,34 @@ def _step(b: _Builder, step: Step, operands: tuple[Any, ...], refs: list[int], t
 
 def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lowered:
     """What the outputs need, renumbered, and what else may raise an event."""
-    primitives = table()
+    known = facts()
+    values = b.values
     needed = set(outputs)
-    needed.update(k for k, value in enumerate(b.values) if type(value) is Computed and not primitives[value.primitive].quiet)
-    for at in range(len(b.values) - 1, -1, -1):
-        value = b.values[at]
-        if at in needed and type(value) is Computed:
+    for at in range(len(values) - 1, -1, -1):
+        value = values[at]
+        if type(value) is Computed and (at in needed or not known[value.primitive].quiet):
+            needed.add(at)
             needed.update(value.operands)
-    order = sorted(needed)
-    number = {old: new for new, old in enumerate(order)}
-    values: list[Value] = []
+    if len(needed) != len(values):
+        values, outputs = _renumbered(values, sorted(needed), outputs)
     width = 4
-    for old in order:
-        value = b.values[old]
+    for value in values:
         if type(value) is Computed:
-            values.append(Computed(value.primitive, tuple(number[k] for k in value.operands), value.constant))
-            p = primitives[value.primitive]
-            width = max(width, SIZE[p.result], *(SIZE[t] for t in p.operands))
+            size = known[value.primitive].width
         else:
-            values.append(value)
-            width = max(width, SIZE[value.memory] if type(value) is Loaded else SIZE[value.type])  # type: ignore[union-attr]
-    stores = tuple((number[k], memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True))
+            size = SIZE[value.memory] if type(value) is Loaded else SIZE[value.type]  # type: ignore[union-attr]
+        if size > width:
+            width = size
+    stores = tuple([(k, memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True)])
     return Lowered(tuple(values), stores, tuple(b.constants), width, dtypes)
+
+
+def _renumbered(values: list[Value], kept: list[int], outputs: list[int]) -> tuple[list[Value], list[int]]:
+    number = {old: new for new, old in enumerate(kept)}
+    out: list[Value] = []
+    for old in kept:
+        value = values[old]
+        if type(value) is Computed:
+            value = Computed(value.primitive, tuple([number[k] for k in value.operands]), value.constant)
+        out.append(value)
+    return out, [number[k] for k in outputs]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from .allocate import Body, Placed
 from .arena import Arena
@@ -11,7 +12,6 @@ from .blob import AGAIN, CTX, DATA, KON, NEXT, Blob
 
 _pack: Final = struct.Struct("<i").pack_into
 _LIMIT: Final = 65536  # patched stencils kept
-_TAIL: Final = {"ld.": "ldm.", "st.": "stm."}  # what the last, partial step uses instead
 
 Fix = tuple[int, int, int]  # offset, kind (DATA or AGAIN), addend
 Patched = tuple[bytes, tuple[Fix, ...]]
@@ -30,40 +30,43 @@ class Splicer:
         """(offset in the arena, bytes) of the code of start(ctx, n, constants). Raises ArenaError."""
         parts: list[bytes] = []
         fixes: list[tuple[int, Fix]] = []
-        at = 0
+        labels = [0, 0, 0]
+        at = self._append(_START, 0, parts, fixes)
+        labels[_LOOP] = at
+        at = self._append(body.stencils, at, parts, fixes)
+        at = self._append(_MIDDLE, at, parts, fixes)
+        labels[_TAIL] = at
+        at = self._append(_TAIL_START, at, parts, fixes)
+        at = self._append([_in_tail(p) if p[0][:3] in _MEMORY else p for p in body.stencils], at, parts, fixes)
+        labels[_END] = at
+        at = self._append(_LAST, at, parts, fixes)
+        start = self.arena.reserve(at)
+        code = bytearray().join(parts)
+        data = self._data - start
+        for base, (offset, kind, addend) in fixes:
+            place = base + offset
+            _pack(code, place, (data + addend if kind == DATA else labels[addend]) - place - 4)
+        self.arena.view[start : start + at] = code
+        return start, at
+
+    def _append(self, sequence: Sequence[Placed], at: int, parts: list[bytes], fixes: list[tuple[int, Fix]]) -> int:
+        """Lay stencils down from `at` on; where the next one goes."""
         memo = self._memo
-        labels = {}
-        for placed in _sequence(body):
-            name = placed[0]
-            if name[0] == ":":
-                labels[name] = at
-                continue
-            found = memo.get(placed)
-            if found is None:
-                found = self._patched(placed)
+        for placed in sequence:
+            found = memo.get(placed) or self._patched(placed)
             code, own = found
             for fix in own:
                 fixes.append((at, fix))
             parts.append(code)
             at += len(code)
-        start = self.arena.reserve(at)
-        view = self.arena.view
-        view[start : start + at] = b"".join(parts)
-        data = self._data - start
-        for base, (offset, kind, addend) in fixes:
-            place = base + offset
-            target = data + addend if kind == DATA else labels[_LABELS[addend]]
-            _pack(view, start + place, target - place - 4)
-        return start, at
+        return at
 
     def _patched(self, placed: Placed) -> Patched:
         """A stencil with all holes filled that don't depend on where it lies."""
         if len(self._memo) >= _LIMIT:
             self._memo.clear()
         name, ctx, kon = placed
-        label = -1
-        if name in _GOES:
-            label = _GOES[name]
+        label = _GOES.get(name, -1)
         code, holes = self.blob.stencils[name]
         patched = bytearray(code)
         fixes: list[Fix] = []
@@ -82,18 +85,15 @@ class Splicer:
         return found
 
 
-_LABELS: Final = (":loop", ":tail", ":end")
-_GOES: Final = {"loop_begin": 1, "loop_end": 0, "tail_begin": 2}
-_START: Final[tuple[Placed, ...]] = (("start", 0, 0), ("loop_begin", 0, 0), (":loop", 0, 0))
-_MIDDLE: Final[tuple[Placed, ...]] = (("loop_end", 0, 0), (":tail", 0, 0), ("tail_begin", 0, 0))
-_LAST: Final[tuple[Placed, ...]] = ((":end", 0, 0), ("finish", 0, 0))
+_LOOP, _TAIL, _END = 0, 1, 2  # labels
+_GOES: Final = {"loop_begin": _TAIL, "loop_end": _LOOP, "tail_begin": _END}
+_START: Final[tuple[Placed, ...]] = (("start", 0, 0), ("loop_begin", 0, 0))
+_MIDDLE: Final[tuple[Placed, ...]] = (("loop_end", 0, 0),)
+_TAIL_START: Final[tuple[Placed, ...]] = (("tail_begin", 0, 0),)
+_LAST: Final[tuple[Placed, ...]] = (("finish", 0, 0),)
+_MEMORY: Final = {"ld.": "ldm.", "st.": "stm."}  # what the last, partial step uses instead
 
 
-def _sequence(body: Body) -> list[Placed]:
-    """The whole kernel: a loop over whole steps, then one partial step."""
-    tail: list[Any] = []
-    for placed in body.stencils:
-        name = placed[0]
-        other = _TAIL.get(name[:3])
-        tail.append(placed if other is None else (other + name[3:], placed[1], placed[2]))
-    return [*_START, *body.stencils, *_MIDDLE, *tail, *_LAST]
+def _in_tail(placed: Placed) -> Placed:
+    name, ctx, kon = placed
+    return _MEMORY[name[:3]] + name[3:], ctx, kon

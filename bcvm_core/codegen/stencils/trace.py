@@ -182,6 +182,8 @@ Described = tuple[Any, ...]
 def describe_number(value: Any, by_value: bool) -> Any:
     """What of a constant operand decides how an op is made of primitives."""
     kind = type(value)
+    if kind is float and -65000.0 < value < 65000.0:  # what fits the smallest type
+        return (float, value) if by_value else float
     return (kind, np.min_scalar_type(value), value != value, value if by_value else None)
 
 
@@ -192,8 +194,7 @@ def by_value(op: str) -> bool:
 
 def expansion(op: str, operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Expansion:
     """The steps of `op`; operands are names of dtypes or `graph.Const`. Raises NotFusable."""
-    values = by_value(op)
-    key = (op, tuple(x if type(x) is str else describe_number(x.value, values) for x in operands), attrs)
+    key = (op, tuple([x if type(x) is str else describe_number(x.value, by_value(op)) for x in operands]), attrs)
     try:
         found = _expansions.get(key)
     except TypeError as error:
