@@ -6,6 +6,7 @@ Change one at run time with ``with config.override(name=value): ...`` or by assi
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,9 +29,19 @@ def _int(name: str, default: int) -> int:
         return default
 
 
+plain = ctypes.c_int64(0)
+"""Not 0 while linked code must ask its regions at every call, where machine code would not: see `Config` and `watched`."""
+
+
 @dataclass(slots=True)
 class Config:
     """The knobs. Environment variables: see the comment of each field."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name in ("enabled", "fuse", "force_tier"):
+            off = not getattr(self, "enabled", True) or not getattr(self, "fuse", True) or getattr(self, "force_tier", None) is not None
+            plain.value = plain.value & ~1 | off
 
     enabled: bool = True  # BCVM_DISABLE=1 turns everything off
     log_bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1
@@ -58,6 +69,11 @@ def _from_environment() -> Config:
 
 
 current = _from_environment()
+
+
+def watched(on: bool) -> None:
+    """Somebody measures every call (or stops to): machine code asks its regions meanwhile."""
+    plain.value = plain.value & ~2 | on << 1
 
 
 @contextmanager

@@ -44,6 +44,14 @@ class Segment:
     outputs: tuple[int, ...]
 
     @property
+    def is_joined(self) -> bool:
+        """Whether every output depends on every input: then all outputs have one shape, whatever the inputs' shapes."""
+        needs: dict[int, frozenset[int]] = {register: frozenset((register,)) for register in self.inputs}
+        for op in self.ops:
+            needs[op.dest] = frozenset().union(*(needs[p] for p in op.operands if isinstance(p, int)))
+        return all(len(needs[register]) == len(self.inputs) for register in self.outputs)
+
+    @property
     def first(self) -> int:
         return self.ops[0].pc
 

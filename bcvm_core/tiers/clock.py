@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .. import config
 from .pool import pool
 
 
@@ -41,6 +42,7 @@ class Clock:
             self._users += 1
             if self._users == 1:
                 self.on = True
+                config.watched(True)
                 pool.choose_again()
 
     def stop(self) -> None:
@@ -49,6 +51,7 @@ class Clock:
             self._users = max(0, self._users - 1)
             if not self._users and self.on:
                 self.on = False
+                config.watched(False)
                 pool.choose_again()
 
     def timing(self, site: Any) -> Timing | None:

@@ -45,23 +45,28 @@ class FusedSite:
     Otherwise the value of the one output, or the tuple of several.
     """
 
-    __slots__ = ("segment", "patterns", "entries", "calls", "retry_ns", "uniform", "__weakref__")
+    __slots__ = ("segment", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "__weakref__")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: fuse only operands that are all of one float type (under rules of promotion that are not NumPy's)."""
         self.segment = segment
         self.uniform = uniform
+        self.joined = segment.is_joined
         self.patterns: dict[int, Pattern] = {}
         self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
         self.calls = 0
         self.retry_ns = 0  # when stencils that were on their way are asked for again
 
     def __call__(self, *values: Any) -> Any:
+        if config.plain.value:  # fusion is off, or every op is timed and so runs by itself
+            return None
         key = []
         for value in values:
             if type(value) is not _ndarray or not value.ndim:  # 0-d arrays: NumPy 1.x promotes them by value
                 return None
             key.append(value.dtype)
+        if not self.joined and any(v.shape != values[0].shape for v in values):
+            return None  # an output may be smaller than the others
         types = tuple(key)
         try:
             entry = self.entries[types]
@@ -77,7 +82,7 @@ class FusedSite:
     def _prepare(self, types: tuple[Any, ...], values: Sequence[Any]) -> Callable[..., Any] | None:
         """Splice a kernel for these element types, or note why not."""
         started = time.perf_counter_ns()
-        if not config.current.fuse or started < self.retry_ns:
+        if started < self.retry_ns:
             return None
         number, text = pattern_of(values)
         try:
@@ -97,6 +102,10 @@ class FusedSite:
         entry = None if kernel is None else kernel.entry
         self.entries[types] = entry
         return entry
+
+    def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
+        """The entry that operands of these element types go to; None before their first call."""
+        return self.entries.get(tuple(v.dtype for v in values))
 
     def graph(self, values: Sequence[Any]) -> FusedGraph:
         """The segment for operands like these. Raises NotFusable for element types without a name."""

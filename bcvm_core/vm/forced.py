@@ -22,7 +22,7 @@ def interpret_region(region: Region, inputs: tuple[Any, ...]) -> Any:
     if result is None:
         region.owner.stats.count_host(code.ops, "left to Python by the interpreter")
         return None
-    region.hits += 1
+    region._hits += 1
     if region.key[0] == "tree":
         return result
     (value,) = result

@@ -85,6 +85,11 @@ class SiteTable:
         self.placeholders.update(zip(names, (switch.peel, switch.live, switch.rest, iter), strict=True))
         return names[0], names[1], names[2], names[3]
 
+    def constants(self) -> dict[str, Any]:
+        """What stands for each placeholder in the code: the site, or the machine code in its place."""
+        native = {name: site.native.function for name, site in self.placeholders.items() if isinstance(site, Region) and site.native}
+        return {**self.placeholders, **native}
+
     @property
     def live(self) -> list[Site]:
         """The sites that stand in the code now, in source order."""
@@ -116,6 +121,7 @@ class Linker(SiteOwner):
         self.runs_before: dict[Site, int] = {}  # of sites, before the function was last defined
         self.functions: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
         self._code = weakref.ref(self.original)
+        self._skeleton = self.original  # the linked code with placeholders
 
     @property
     def code(self) -> types.CodeType | None:
@@ -158,7 +164,8 @@ class Linker(SiteOwner):
             self._insert_entry_check(node)
         code = self.original
         if self.table.live or self.check_entry is not None:
-            code = twin.put_constants(twin.compile_like(node, self.source, self.original), self.table.placeholders)
+            self._skeleton = twin.compile_like(node, self.source, self.original)
+            code = twin.put_constants(self._skeleton, self.table.constants())
         if set(code.co_freevars) != set(self.original.co_freevars):
             raise LoweringError(f"linking {self.name} changed its free variables")
         self._code = weakref.ref(code)
@@ -209,6 +216,13 @@ class Linker(SiteOwner):
     def callable_rebound(self, site: Any) -> None:
         self._relink()
 
+    def site_is_native(self, site: Any) -> None:
+        old = self.code
+        if old is not None and site in self.table.placeholders.values():
+            new = twin.put_constants(self._skeleton, self.table.constants())
+            self._code = weakref.ref(new)
+            self._swap(old, new)
+
     def _relink(self) -> None:
         if self.relinks >= _MAX_RELINKS:
             return
@@ -220,6 +234,10 @@ class Linker(SiteOwner):
             new = self.link()
         except Exception:  # linking again is an improvement, never a need
             return
+        self._swap(old, new)
+
+    def _swap(self, old: types.CodeType, new: types.CodeType) -> None:
+        """Give every function that carries `old` the new code."""
         for function in [f for f in self.functions if f.__code__ is old]:
             function.__code__ = new
         for referrer in gc.get_referrers(old):  # closures made from the same def, autoreload's patched copies

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import config, fpstatus
+from ..codegen.stencils.region_entry import NativeSite
 from ..devices import base
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
@@ -38,7 +40,7 @@ def _none(*_args: Any) -> None:
 class Region:
     """The constant that stands for a run or tree in linked code. None means: Python does it."""
 
-    __slots__ = ("key", "code", "relower", "owner", "plans", "hits", "misses", "dead", "last_reason", "__weakref__")
+    __slots__ = ("key", "code", "relower", "owner", "plans", "_hits", "native", "misses", "dead", "last_reason", "__weakref__")
 
     def __init__(self, key: Any, code: RegionCode, relower: Callable[[str], RegionCode | None], owner: SiteOwner) -> None:
         self.key = key
@@ -46,7 +48,8 @@ class Region:
         self.relower = relower
         self.owner = owner
         self.plans: dict[tuple[type, ...], Plan | None] = {}
-        self.hits = 0
+        self._hits = 0
+        self.native: NativeSite | None = None  # stands in the code instead of this object, once a kernel does the whole region
         self.misses = 0
         self.dead = False
         self.last_reason = ""
@@ -56,6 +59,11 @@ class Region:
 
     def __repr__(self) -> str:
         return f"<bcvm region {self.owner.name}:{self.key[1]}>"
+
+    @property
+    def hits(self) -> int:
+        """Runs by the VM."""
+        return self._hits + (self.native.hits if self.native is not None else 0)
 
     def __call__(self, *args: Any) -> Any:
         try:
@@ -128,7 +136,7 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "segments", "steps", "shapes")
+    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "segments", "whole", "steps", "shapes")
 
     def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool, types: tuple[type, ...]) -> None:
         self.region = region
@@ -140,6 +148,7 @@ class RegionRunner:
         self.types = tuple(types[i] for i in self.order)
         self.sites: dict[int, CallSite] = {}
         self.segments: dict[int, FusedSite] = {}
+        self.whole: FusedSite | None = None  # the kernel that does all of the region, where there is one
         self.shapes: list[Any] = []  # of the latest inputs
         self.steps = self._generate()
 
@@ -181,13 +190,34 @@ class RegionRunner:
             region.last_reason = f"{type(error).__name__}: {error}"
             region.owner.stats.count_replay(self.code.ops, type(error).__name__)
             return None
-        region.hits += 1
+        region._hits += 1
         region.owner.stats.count_op(self.code.ops)
+        if self.whole is not None and region._hits > 1:
+            self._go_native(inputs)
         shapes = [v.shape if type(v) is np.ndarray else None for v in inputs]
         if shapes != self.shapes:
             self.shapes = shapes
             region.owner.observe(self.code.inputs, inputs)
         return result
+
+    def _go_native(self, inputs: list[Any]) -> None:
+        """From now on machine code does the whole region, and asks it when something is not as it was."""
+        assert self.whole is not None
+        entry = self.whole.entry_of(inputs) if all(type(v) is np.ndarray and v.ndim for v in inputs) else None
+        if entry is None or len({v.dtype for v in inputs}) != 1:  # NumPy 1.x promotes 0-d arrays of another type by value
+            return
+        region = self.region
+        if region.native is not None:
+            region.native.use(entry)
+            return
+        try:
+            native = NativeSite(region, entry, len(inputs), self.code.callable_values, self.is_tree)
+        except ValueError:
+            self.whole = None
+            return
+        region.native = native
+        region.owner.stats.count_native(self.code.ops, lambda: native.hits)
+        region.owner.site_is_native(region)
 
     def _commit(self, finish: Callable[[], Any]) -> Any:
         """Do the write, which `hold` has let pass. Storing may cast, and a cast may overflow."""
@@ -260,11 +290,37 @@ class RegionRunner:
 
     def fused(self, segment: Segment) -> Callable[..., Any]:
         """The kernel site of a segment."""
+        whole = self._as_whole(segment)
+        if whole is not None:
+            segment = whole
         site = self.segments[segment.first] = FusedSite(segment, uniform=self.personality != "numpy")
         if self.personality == "numpy":
+            self.whole = None if whole is None else site
             return site
         adapter = next((base.adapter_for(t) for t in self.types if registry.personality_of(t) == self.personality), None)
         return site if adapter is None else adapter.fused(site)
+
+    def _as_whole(self, segment: Segment) -> Segment | None:
+        """The segment with the region's own inputs and outputs, in their order, when it is all that the region does."""
+        code, program = self.code, self.code.program
+        ops = [pc for pc, i in enumerate(program.instructions) if op_name(i)]
+        loads = tuple(i.operands[0] for i in program.instructions if i.opcode in ("LOAD_TENSOR", "LOAD_VAR"))
+        if ops != list(segment.pcs) or set(loads) != set(segment.inputs) or code.write_at is not None or code is not self.region.code:
+            return None
+        if not segment.is_joined:
+            return None
+        results = self._results()
+        if results is None or set(results) != set(segment.outputs) or len(set(results)) != len(results):
+            return None
+        return replace(segment, inputs=loads, outputs=results)
+
+    def _results(self) -> tuple[int, ...] | None:
+        """The registers that the region gives back."""
+        *rest, last = self.code.program.instructions
+        if self.code.value:
+            return (last.operands[0],)
+        made = rest[-1] if rest and rest[-1].opcode == "BUILD_TUPLE" and rest[-1].operands[0] == last.operands[0] else None
+        return None if made is None or any(a.is_const for a in made.operands[1]) else tuple(a.index for a in made.operands[1])
 
     def site(self, pc: int, op: str) -> CallSite:
         """The call site of an instruction, made once."""

@@ -52,6 +52,9 @@ class SiteOwner:
     def callable_rebound(self, site: Any) -> None:
         """A callee named in the region is no longer the op it was: form the regions again."""
 
+    def site_is_native(self, site: Any) -> None:
+        """Machine code can stand in a site's place."""
+
     def site_is_dead(self, site: Any) -> None:
         """A site has met no tensor for a while: take it out."""
 

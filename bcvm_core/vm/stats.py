@@ -7,7 +7,7 @@ asks. Threads may lose a count in a race; nothing else depends on the counts.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -31,11 +31,12 @@ class Stats:
     region chose kernels for operands of new types; `reasons`: why executions went to Python.
     """
 
-    __slots__ = ("_host", "_vm", "bound", "reasons", "replays")
+    __slots__ = ("_host", "_native", "_vm", "bound", "reasons", "replays")
 
     def __init__(self) -> None:
         self._vm: dict[Ops, int] = {}
         self._host: dict[Ops, int] = {}
+        self._native: list[tuple[Ops, Callable[[], int], list[int]]] = []  # counters of machine code, and what was taken from each
         self.replays = 0
         self.bound = 0
         self.reasons: dict[str, int] = {}
@@ -45,6 +46,16 @@ class Stats:
     def count(self, op: str, times: int = 1) -> None:
         """CALL_OP ran one op."""
         self._add(self._vm, (op,), times)
+
+    def count_native(self, ops: Ops, counter: Callable[[], int]) -> None:
+        """Machine code runs `ops` and counts its runs itself: `counter` reads them when somebody asks."""
+        self._native.append((ops, counter, [0]))
+
+    def _take_native(self) -> None:
+        for ops, counter, taken in list(self._native):
+            now = counter()
+            self._add(self._vm, ops, now - taken[0])
+            taken[0] = now
 
     def count_op(self, ops: Ops) -> None:
         """CALL_OP ran each of `ops` once."""
@@ -69,11 +80,12 @@ class Stats:
 
     @staticmethod
     def _add(counts: dict[Ops, int], ops: Ops, times: int) -> None:
-        if ops:
+        if ops and times:
             counts[ops] = counts.get(ops, 0) + times
 
     def merge(self, other: Stats) -> Stats:
         """Add the counts that `other` has now; returns self."""
+        other._take_native()
         for ops, times in list(other._vm.items()):
             self._add(self._vm, ops, times)
         for ops, times in list(other._host.items()):
@@ -86,6 +98,7 @@ class Stats:
 
     def since(self, earlier: Stats) -> Stats:
         """What was counted after the snapshot `earlier` was taken."""
+        self._take_native()
         out = Stats()
         out._vm = {ops: n for ops, times in self._vm.items() if (n := times - earlier._vm.get(ops, 0)) > 0}
         out._host = {ops: n for ops, times in self._host.items() if (n := times - earlier._host.get(ops, 0)) > 0}
@@ -96,6 +109,7 @@ class Stats:
 
     def reset(self) -> None:
         """Start from zero."""
+        self._take_native()
         self._vm, self._host, self.reasons = {}, {}, {}
         self.replays = self.bound = 0
 
@@ -103,6 +117,7 @@ class Stats:
 
     def rows(self) -> tuple[OpCount, ...]:
         """Executions per op, most first."""
+        self._take_native()
         vm, host = _by_op(self._vm), _by_op(self._host)
         rows = [OpCount(op, vm.get(op, 0), host.get(op, 0)) for op in vm.keys() | host.keys()]
         return tuple(sorted(rows, key=lambda r: (-r.call_op - r.call_host, r.op)))

@@ -19,7 +19,8 @@ WATCHED_ROUNDS = 8
 class Countable(Protocol):
     """A site, as far as the switch looks at it."""
 
-    hits: int
+    @property
+    def hits(self) -> int: ...
 
 
 class _Handover:

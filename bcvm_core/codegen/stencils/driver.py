@@ -1,4 +1,4 @@
-"""The compiled code around kernels: `entry`, which Python calls, and `drive`, which walks over strided operands."""
+"""The compiled code around kernels: `entry` and `site`, which Python calls, and `drive`, which walks over strided operands."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ..loops import MAKERS, Loop, loop_for
 
 
 class Driver(Loop):
-    """Addresses of the two functions of `entry_code.py`; 0 until they are there."""
+    """Addresses of the three functions of `entry_code.py`; 0 until they are there."""
 
-    __slots__ = ("entry", "drive_address", "drive")
+    __slots__ = ("entry", "site", "drive_address", "drive")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)
         self.entry = 0
+        self.site = 0
         self.drive_address = 0
         self.drive: Any = None  # drive(address of a job), without the interpreter's lock
 
@@ -25,13 +26,13 @@ class Driver(Loop):
         from .native import compile_functions
 
         source = resources.files(__package__).joinpath("entry_code.py").read_text(encoding="utf-8")
-        return compile_functions(source, ("entry", "drive"))
+        return compile_functions(source, ("entry", "site", "drive"))
 
     def _symbols(self) -> list[str]:
-        return ["entry", "drive"]
+        return ["entry", "site", "drive"]
 
     def _take(self, found: dict[str, int]) -> None:
-        self.entry, self.drive_address = found["entry"], found["drive"]
+        self.entry, self.site, self.drive_address = found["entry"], found["site"], found["drive"]
         self.drive = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.drive_address)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .native import call, get_status, load32, load64, set_status, stack, store8, store16, store32, store64, load8, load16
+from .native import call, get_status, load8, load16, load32, load64, set_status, stack, store8, store16, store32, store64
 
 # array objects
 TYPE: Final = 8
@@ -64,6 +64,26 @@ J_SIZES: Final = 72
 J_WORD: Final = 80  # result: events noted by algorithms
 J_STATUS: Final = 88  # result: floating-point status bits that were raised
 J_SIZE: Final = 96
+
+# record of a site (`region_entry.py` writes it)
+S_PLAIN: Final = 0  # address of a number: not 0 where everything runs as plain Python
+S_THREAD: Final = 8  # address of PyThreadState_Get
+S_TRACE: Final = 16  # where a thread keeps its trace function
+S_REGION: Final = 24  # Python object that takes what the site does not
+S_KERNEL: Final = 32  # the bytes object that is `self` of the kernel's entry
+S_INPUTS: Final = 40
+S_GUARDS: Final = 48  # how many objects follow the inputs that must be the known ones
+S_HITS: Final = 56  # runs of the kernel
+S_TUPLE: Final = 64  # 1: the result is wanted in a tuple of its own
+S_LOOKS: Final = 72  # how many more times new shapes are told to the region
+S_RUNTIME: Final = 80
+S_GUARD: Final = 88  # the known objects
+GUARDS_MAX: Final = 8
+S_SHAPES: Final = 152  # per input: axes, and the first dims
+SHAPE_DIMS: Final = 4
+SHAPE_SIZE: Final = 40
+INPUTS_MAX: Final = 8
+S_SIZE: Final = 472
 
 POINTERS: Final = 64  # context: pointers of operands
 MAX_DIMS: Final = 8
@@ -538,3 +558,74 @@ def move(to: int, to_stride: int, source: int, stride: int, count: int, size: in
             store8(to + k * to_stride, load8(source + k * stride))
             k = k + 1
     return 0
+
+
+def site(self: int, args: int, nargs: int) -> int:
+    """A METH_FASTCALL function in the place of a region: guards, then the kernel's entry; whatever differs is the region's."""
+    s = self + BYTES_HEAD
+    inputs = load64(s + S_INPUTS)
+    guards = load64(s + S_GUARDS)
+    if nargs != inputs + guards:
+        return ask(s, args, nargs)
+    if load64(load64(s + S_PLAIN)):
+        return ask(s, args, nargs)
+    thread = call(load64(s + S_THREAD))
+    if load64(thread + load64(s + S_TRACE)):
+        return ask(s, args, nargs)
+    k = 0
+    while k < guards:
+        if load64(args + 8 * (inputs + k)) != load64(s + S_GUARD + 8 * k):
+            return ask(s, args, nargs)
+        k = k + 1
+    if load64(s + S_LOOKS) > 0:
+        if known_shapes(s, args, inputs) == 0:
+            store64(s + S_LOOKS, load64(s + S_LOOKS) - 1)
+            return ask(s, args, nargs)
+    result = entry(load64(s + S_KERNEL), args, inputs)
+    if result == 0:
+        return 0
+    runtime = load64(s + S_RUNTIME)
+    if result == load64(runtime + R_NONE):
+        call(load64(runtime + R_DECREF), result)
+        return ask(s, args, nargs)
+    store64(s + S_HITS, load64(s + S_HITS) + 1)
+    if load64(s + S_TUPLE) == 0:
+        return result
+    made = call(load64(runtime + R_TUPLE), 1)
+    if made == 0:
+        call(load64(runtime + R_DECREF), result)
+        return 0
+    call(load64(runtime + R_TUPLE_SET), made, 0, result)
+    return made
+
+
+def ask(s: int, args: int, nargs: int) -> int:
+    """Let the region do the call."""
+    runtime = load64(s + S_RUNTIME)
+    return call(load64(runtime + R_VECTORCALL), load64(s + S_REGION), args, nargs, 0)
+
+
+def known_shapes(s: int, args: int, inputs: int) -> int:
+    """1 when the arrays have the shapes they had when the region was asked last; they are noted."""
+    runtime = load64(s + S_RUNTIME)
+    ndarray = load64(runtime + R_NDARRAY)
+    same = 1
+    k = 0
+    while k < inputs:
+        x = load64(args + 8 * k)
+        if load64(x + TYPE) != ndarray:
+            return 0
+        at = s + S_SHAPES + SHAPE_SIZE * k
+        ndim = load32(x + NDIM)
+        if load64(at) != ndim:
+            same = 0
+        store64(at, ndim)
+        d = 0
+        while d < ndim and d < SHAPE_DIMS:
+            dim = load64(load64(x + DIMS) + 8 * d)
+            if load64(at + 8 + 8 * d) != dim:
+                same = 0
+            store64(at + 8 + 8 * d, dim)
+            d = d + 1
+        k = k + 1
+    return same

@@ -1,0 +1,113 @@
+"""A native function in the place of a region: it checks what the region would check, then calls the kernel.
+
+Made of generated code over a *record* (`entry_code.site`). Whatever it does not know it hands to
+the region: other types, new shapes (a few times, for hints), a tracing debugger, a switched-off VM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+from ... import config
+from . import entry_code as c
+from .driver import driver
+from .entry import _address, _MethodDef, _runtime
+
+_LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
+
+
+class _Record(bytes):
+    """The memory of a site. Pickled by value, it is a stranger to whatever process it arrives in: plain Python runs there."""
+
+    def __reduce__(self) -> Any:
+        return _Nothing, ()
+
+
+class _Nothing:
+    """What a site is elsewhere: its attribute is a function that leaves everything to Python."""
+
+    @staticmethod
+    def site(*_args: Any) -> None:
+        return None
+
+
+@cache
+def _trace_offset() -> int:
+    """Where a thread state keeps the function given to `sys.settrace`; -1 where it was not found."""
+    if sys.implementation.name != "cpython" or sys.gettrace() is not None:
+        return -1
+    get = ctypes.pythonapi.PyThreadState_Get
+    get.restype = ctypes.c_void_p
+
+    def trace(*_args: Any) -> None:
+        return None
+
+    state = get()
+    sys.settrace(trace)
+    found = [offset for offset in range(0, 512, 8) if ctypes.c_uint64.from_address(state + offset).value == id(trace)]
+    sys.settrace(None)
+    if len(found) != 1 or ctypes.c_uint64.from_address(state + found[0]).value:
+        return -1
+    return found[0]
+
+
+@cache
+def _method() -> Any:
+    return _MethodDef(b"site", driver().site, 0x80, b"A region in machine code.")
+
+
+class NativeSite:
+    """The native form of one region. `function` goes where the region was; `hits` counts what it ran itself."""
+
+    def __init__(self, region: Callable[..., Any], entry: Any, inputs: int, guards: Sequence[Any], in_tuple: bool) -> None:
+        """`entry`: of a kernel, as `entry_for` makes it. Raises ValueError where a native form is not to be had."""
+        if not available(entry) or inputs > c.INPUTS_MAX or len(guards) > c.GUARDS_MAX:
+            raise ValueError("no native form")
+        self.region = region
+        self.entry = entry
+        self.guards = tuple(guards)
+        self.record = _Record(c.S_SIZE)
+        self._write(
+            (c.S_PLAIN, ctypes.addressof(config.plain)),
+            (c.S_THREAD, _address("PyThreadState_Get")),
+            (c.S_TRACE, _trace_offset()),
+            (c.S_REGION, id(region)),
+            (c.S_KERNEL, id(entry.__self__)),
+            (c.S_INPUTS, inputs),
+            (c.S_GUARDS, len(guards)),
+            (c.S_TUPLE, int(in_tuple)),
+            (c.S_LOOKS, _LOOKS),
+            (c.S_RUNTIME, _runtime()),
+            *((c.S_GUARD + 8 * k, id(guard)) for k, guard in enumerate(guards)),
+        )
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+        self.function: Callable[..., Any] = make(ctypes.addressof(_method()), self.record, self)
+
+    def _write(self, *values: tuple[int, int]) -> None:
+        at = id(self.record) + c.BYTES_HEAD
+        for offset, value in values:
+            ctypes.c_int64.from_address(at + offset).value = value
+
+    @property
+    def hits(self) -> int:
+        """Runs of the kernel by this function."""
+        return int(struct.unpack_from("<q", self.record, c.S_HITS)[0])
+
+    def use(self, entry: Any) -> None:
+        """Run another kernel from now on."""
+        if entry is not self.entry and available(entry):
+            self._write((c.S_KERNEL, id(entry.__self__)))
+            self.entry = entry
+
+
+def available(entry: Any) -> bool:
+    """Whether a native form can be made around a kernel's entry."""
+    if not isinstance(getattr(entry, "__self__", None), bytes):  # the kernel's Python call, where there is no native one
+        return False
+    return bool(driver().site) and bool(_runtime()) and _trace_offset() >= 0
