@@ -69,6 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     missing = {
         "mindspore": None if importlib.util.find_spec("mindspore") else "MindSpore is not installed",
+        "models": None if importlib.util.find_spec("mindcv") else "mindcv is not installed (pip install 'bcvm[models]')",
         "browser": None if find_chromium() else "no Chromium: the browser tests need one",
     }
     for item in items:
