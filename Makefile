@@ -37,7 +37,7 @@ $(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
 
 $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-lab
 	@echo "Installing what the tests need into $(VENV)"
-	@sh .ci/install.sh $(BIN)/python lab,test,docs,lint,bench
+	@sh .ci/install.sh $(BIN)/python lab,test,docs,lint,bench,models
 	@touch $@
 
 lab: $(VENV)/.stamp-lab
@@ -53,6 +53,7 @@ test: $(VENV)/.stamp-test
 bench: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.bench.functions
 	$(BIN)/python -m tests.bench.callsite
+	$(BIN)/python -m tests.bench.models
 	$(BIN)/python -m pytest tests/bench -m bench -s $(TEST_ARGS)
 
 docs: $(VENV)/.stamp-docs

@@ -110,13 +110,13 @@ class CellSession:
         return module
 
     def compile_node(self, node: ast.AST, filename: str, compile_plain: Compile) -> types.CodeType:
-        """Compile one top-level node (in a Module or Interactive), linked by the types in the namespace.
+        """Compile one top-level node (in a Module, Interactive, or Expression as `%time` has it), linked by the types in the namespace.
 
         Whatever goes wrong on our side, the node is compiled as it is; errors of `compile_plain`
         itself are the user's and rise.
         """
         self._follow_models()
-        if not self.enabled or not isinstance(node, ast.Module | ast.Interactive):
+        if not self.enabled or not isinstance(node, ast.Module | ast.Interactive | ast.Expression):
             return compile_plain(node)
         record = self._running_here()
         if record is not None and record.filename is None:
@@ -152,7 +152,7 @@ class CellSession:
             else:
                 modes.disable()
 
-    def _link(self, node: ast.Module | ast.Interactive, filename: str) -> types.CodeType | tuple[Any, SiteTable]:
+    def _link(self, node: ast.Module | ast.Interactive | ast.Expression, filename: str) -> types.CodeType | tuple[Any, SiteTable]:
         """Form the regions of a node in place; or the code of the same node, linked for the same types before."""
         namespace = self.namespace()
         names = sorted(set(_names_read(node)))
@@ -170,8 +170,11 @@ class CellSession:
         seeds: dict[str, Kind] = {n: k for n, k in zip(names, kinds, strict=True) if n in namespace}
         context = FormerContext("<cell>", filename, self._lookup, table, seeds=seeds, namespace_scope=True, switches=table)
         former = RegionFormer(node, context, bound=(*namespace, *dir(builtins)))
-        node.body = former.block(list(node.body))
-        _mark_functions(node)
+        if isinstance(node, ast.Expression):
+            node.body = former.expression(node.body)
+        else:
+            node.body = former.block(list(node.body))
+            _mark_functions(node)
         return key, table
 
     def _lookup(self, name: str) -> Any:
@@ -347,22 +350,25 @@ def _awaits(statement: ast.stmt) -> bool:
     return any(isinstance(n, ast.Await | ast.AsyncFor | ast.AsyncWith) for n in ast.walk(statement))
 
 
-def _ungroup(node: ast.Module | ast.Interactive) -> None:
+def _ungroup(node: ast.Module | ast.Interactive | ast.Expression) -> None:
+    if isinstance(node, ast.Expression):
+        return
     node.body = [s for part in node.body for s in (part.body if getattr(part, "bcvm_group", False) else [part])]  # type: ignore[attr-defined]
 
 
 def _names_read(node: ast.AST) -> Iterator[str]:
     """The names whose values matter to a statement: it reads them, itself or in lambdas and classes. Functions are linked by themselves."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
-    for name, field_ in ast.iter_fields(node):
-        if name == "body" and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        for child in field_ if isinstance(field_, list) else [field_]:
-            if isinstance(child, ast.AST):
-                yield from _names_read(child)
+    left = [node]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            left += [*node.decorator_list, node.args, *filter(None, [node.returns])]
+        else:
+            left += ast.iter_child_nodes(node)
 
 
 def _as_at_first(node: ast.AST, names: list[str], states: tuple[tuple[Kind, bool], ...]) -> tuple[tuple[Kind, bool], ...]:

@@ -23,6 +23,7 @@ for _variable, _folder in {
 }.items():
     (_HOME / _folder).mkdir(parents=True)
     os.environ[_variable] = str(_HOME / _folder)
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # with AVX-512 the oneDNN in MindSpore 2.10 falls back to its reference convolution
 os.environ.setdefault("JUPYTER_PLATFORM_DIRS", "1")  # silences Jupyter's notice about its own move
 for _variable in ("BCVM_DISABLE", "BCVM_LLVM", "MS_ENABLE_BYTECODE_VM", "MS_LOG_LEVEL"):
     os.environ.pop(_variable, None)
@@ -69,6 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     missing = {
         "mindspore": None if importlib.util.find_spec("mindspore") else "MindSpore is not installed",
+        "models": None if importlib.util.find_spec("mindcv") else "mindcv is not installed (pip install 'bcvm[models]')",
         "browser": None if find_chromium() else "no Chromium: the browser tests need one",
     }
     for item in items:

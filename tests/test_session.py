@@ -319,3 +319,13 @@ def test_defaults_and_other_functions_of_the_same_code_stay_their_own() -> None:
     cells.run(cell)
     assert (first(np.ones(2)) == 2).all() and (cells.names["f"](np.ones(2)) == 5).all()
     assert linker_of(first) is linker_of(cells.names["f"])
+
+
+def test_an_expression_alone_runs_through_the_vm() -> None:
+    """As `%time` compiles it."""
+    cells = _Cells()
+    tree = ast.parse("(x * 2 + 1).sum()", "<cell>", "eval")
+    for _ in range(2):
+        code = cells.session.compile_node(tree, "<cell>", lambda n: compile(n, "<cell>", "eval"))
+        assert eval(code, cells.names) == 9
+    assert cells.ran() == 6

@@ -11,6 +11,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from ..ops import registry
 from ..ops.registry import BoundCall, personality_of
 from .lowering import leaf_key, literal
 from .quiet import compile_quietly
@@ -52,8 +53,13 @@ class PythonForm:
     def applies(self, frame: Variables, operands: Sequence[Any]) -> bool:
         """Does the op still stand for what the user wrote: same callee, a receiver of the right kind?"""
         if self.callee is not None:
-            return self._callee_now(frame) is self.callee[1]
+            return self._callee_now(frame) is self.callee[1] and self._has_needed(operands)
         return not self.receiver or (bool(operands) and personality_of(type(operands[0])) == self.personality)
+
+    def _has_needed(self, operands: Sequence[Any]) -> bool:
+        assert self.callee is not None
+        found = registry.by_callable(self.callee[1])
+        return found is None or registry.has_needed(found[1], operands)
 
     def _callee_now(self, frame: Variables) -> Any:
         assert self.callee is not None

@@ -19,6 +19,7 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops import registry
+from ..ops import registry
 from ..ops.registry import OpInfo
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
@@ -350,4 +351,5 @@ def register() -> None:
     base.adapters[memory.Held] = ADAPTER
     registry.claim(memory.Held, "mindspore")
     handlers.HANDLERS.update(handlers_forms.HANDLERS | handlers_primitives.HANDLERS)
+    registry.maker_dialects.update(handlers_more.MAKERS)
     base.makers.update(dict.fromkeys(handlers_more.MAKERS, ADAPTER))

@@ -140,14 +140,6 @@ TABLE: tuple[Deviation, ...] = (
         "elements are read from the wrong places, some from left-over memory",
     ),
     Deviation(
-        "results of BatchNorm that inference does not need",
-        "BatchNorm objects: all results but the first",
-        "ops.BatchNorm()(t([[1, 2]]), t([1, 1]), t([0, 0]), t([0, 0]), t([1, 1]))[1]",
-        "[0.0, 0.0]",
-        None,
-        "the results are left-over memory",
-    ),
-    Deviation(
         "in-place methods",
         "add_, sub_, mul_, div_, exp_, floor_divide_, remainder_",
         "t([1, 2]).T.add_(3).T",

@@ -126,10 +126,11 @@ def register() -> None:
 
 def tables() -> dict[str, list[Line]]:
     """The lines of all tables by owner; overloads of one name may stand in several."""
-    from . import spellings_mint, spellings_more, spellings_names, spellings_ops, spellings_ops_more, spellings_tensor
+    from . import spellings_mint, spellings_more, spellings_names, spellings_numpy, spellings_ops, spellings_ops_more, spellings_tensor
 
+    modules = spellings_ops, spellings_mint, spellings_tensor, spellings_more, spellings_ops_more, spellings_names, spellings_numpy
     found: dict[str, list[Line]] = {}
-    for module in (spellings_ops, spellings_mint, spellings_tensor, spellings_more, spellings_ops_more, spellings_names):
+    for module in modules:
         for owner, table in module.TABLES.items():
             found.setdefault(owner, []).extend(parse(table))
     return found

@@ -259,6 +259,32 @@ def takes(spelling: Spelling, personality: str | None) -> bool:
     return personality in (None, "numpy") or not spelling.target.startswith(("numpy.", "math."))
 
 
+maker_dialects: set[str] = set()
+"""Dialects of spellings that make tensors of their library where no operand is one."""
+
+
+def needs(spelling: Spelling) -> str | None:
+    """Whose tensors must be among the operands of a call spelled so: other operands the library's own function reads in its own way."""
+    library = spelling.target.startswith("mindspore.") and spelling.fixed.get("dialect") not in maker_dialects
+    return "mindspore" if library else None
+
+
+def has_needed(spelling: Spelling, values: Iterable[Any]) -> bool:
+    """Whether the tensors that a spelling `needs` are among values and sequences of them."""
+    needed = needs(spelling)
+    return needed is None or any(personality_of(type(v)) == needed for value in values for v in _each(value))
+
+
+def is_bound_to_library(function: Any) -> bool:
+    """Whether a function computes with tensors of its own library only."""
+    found = by_callable(function)
+    return found is not None and needs(found[1]) is not None
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if type(value) in (list, tuple) else (value,)
+
+
 _personalities: weakref.WeakKeyDictionary[type, str | None] = weakref.WeakKeyDictionary()
 
 

@@ -94,6 +94,8 @@ class Execution:
             if self._resolved(key) is not value:
                 return None
         foreign = next((p for p in map(registry.personality_of, map(type, operands)) if p not in (None, "numpy")), None)
+        if foreign is None and any(map(registry.is_bound_to_library, program.notes.get("vm.callables", {}).values())):
+            return None
         relower = program.notes.get("vm.relower")
         if foreign is None or relower is None:
             return program

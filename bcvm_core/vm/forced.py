@@ -15,7 +15,11 @@ def interpret_region(region: Region, inputs: tuple[Any, ...]) -> Any:
     from .interpreter import execution  # the interpreter runs host code, which holds regions
 
     code = region.code
-    if not code.callables and not any(registry.personality_of(type(v)) for v in inputs):
+    personalities = {registry.personality_of(type(v)) for v in inputs} - {None}
+    if not code.callables and not personalities:
+        return None
+    if "mindspore" not in personalities and any(map(registry.is_bound_to_library, code.callable_values)):
+        region.owner.stats.count_host(code.ops, "no tensor of the function's library")
         return None
     run = execution(region.owner.globals, stats=region.owner.stats)
     result = run.site(code.program, inputs)

@@ -240,7 +240,8 @@ def _check(run: Execution, frame: Frame, operands: tuple[Any, ...], undo: Undo |
     found, (wanted,) = frame.read(source), frame.arguments(expected)[0]
     by_value = type(wanted) not in (bool, type(None)) and type(found) is type(wanted) and bool(found == wanted)
     if found is not wanted and not by_value:
-        raise Decline(f"{frame.program.name} takes another path: {found!r} is not {wanted!r}")
+        what = f"{frame.program.name} takes another path: {found!r:.80} is not {wanted!r:.80}"
+        raise BcvmError(what, where=frame.where(), fix="run it on operands like those it was recorded for")
 
 
 def _items(run: Execution, frame: Frame, args: Any) -> list[Any]:

@@ -99,6 +99,10 @@ class Region:
     def bind_as(self, personality: str, types: tuple[type, ...], hidden: bool) -> Plan | None:
         """Make the plan for operand types; `hidden`: tensors can only come out of containers or attributes."""
         code = self.code if personality == "numpy" else self.relower(personality)
+        if personality == "numpy" and not hidden and any(map(registry.is_bound_to_library, self.code.callable_values)):
+            self.plans[types] = None
+            self.hand_back("no tensor of the function's library", self.code.ops)
+            return None
         if code is None or not set(code.inputs) <= set(self.code.inputs):
             self.plans[types] = None
             self.hand_back("not spelled as an op for these operands", self.code.ops)
@@ -243,6 +247,8 @@ class RegionRunner:
             raise NoTensorError(None)
         if "mindspore" in found and self.personality == "numpy":
             raise NoTensorError("mindspore")
+        if self.personality == "numpy" and any(map(registry.is_bound_to_library, self.code.callable_values)):
+            raise Decline("no tensor of the function's library")
 
     # -- floating-point events --------------------------------------------------------------------
 

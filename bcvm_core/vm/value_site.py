@@ -190,6 +190,9 @@ class ValueSite:
         if bound is None:
             self._hand_back("called with arguments that the op table does not cover", op.name)
             return None
+        if not registry.has_needed(spelling, (*bound.operands, *bound.attrs.values())):
+            self._hand_back("no tensor of the function's library", op.name)
+            return None
         return bound
 
     def _miss(self) -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.mindspore
 TABLES = spellings.tables()
 OWNERS = {
     "mindspore.ops": MODULES["ops"],
+    "mindspore.numpy": ms.numpy,
     "mindspore.mint": MODULES["mint"],
     "mindspore.mint.nn.functional": MODULES["F"],
     "mindspore.mint.linalg": MODULES["mint"].linalg,

@@ -79,6 +79,7 @@ label L4:
 LOAD_VAR r10, seen
 BUILD_TUPLE r11, r10, r4
 UNPACK (r12, r13), r11
+CHECK r13, r4
 BUILD_DICT r14, k1, r12, k0, r13
 BUILD_TUPLE r15, r6, r14
 RETURN r15
@@ -378,3 +379,13 @@ def test_damaged_programs_are_refused_or_run_under_limits():
             warnings.simplefilter("ignore")
             run(program, arguments_for(program, number), globals={}, limits=Limits(max_steps=500, max_bytes=1_000_000))
     assert ran > MUTATIONS // 20
+
+
+@pytest.mark.parametrize(("value", "held"), [(2, True), (3, False), (2.0, False), (True, False)])
+def test_check_holds_a_program_to_its_path(value: Any, held: bool) -> None:
+    program = assemble(".program f(n)\n.kind region\n.const k0 = 2\nLOAD_VAR r0, n\nCHECK r0, k0\nRETURN r0")
+    if held:
+        assert run(program, (value,)) == value
+    else:
+        with pytest.raises(BcvmError, match="takes another path"):
+            run(program, (value,))

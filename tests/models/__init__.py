@@ -1,0 +1,1 @@
+"""Unmodified models of the public package mindcv, run by MindSpore and by BCVM."""
