@@ -7,6 +7,7 @@ Where a series starts with terms that must be exact (the 1 of cosine, the x of s
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +133,26 @@ def rows() -> list[tuple[str, Fit, Fit]]:
     ]
 
 
+def single_rows() -> list[tuple[str, Fit]]:
+    """Fits for the algorithms that compute in float32 itself; coefficients are rounded to it."""
+    half = float(LN2 / 2) * 1.0005
+    low, high = float(mp.sqrt(mp.mpf(1) / 2)) - 1 - 1e-6, float(mp.sqrt(2)) - 1 + 1e-6
+
+    def square(x: mp.mpf) -> mp.mpf:
+        return x * x + mp.mpf("1e-9")
+
+    return [
+        ("EXP", ("(exp(r) - 1 - r) / r^2", _safe(lambda r: (mp.exp(r) - 1 - r) / r**2), square, 4, -half, half)),
+        ("LOG", ("(log(1+f) - f + f^2/2) / f^3", _safe(lambda f: (mp.log(1 + f) - f + f * f / 2) / f**3), square, 7, low, high)),
+    ]
+
+
+def _single(value: mp.mpf) -> float:
+    """A number rounded to float32."""
+    rounded: float = struct.unpack("<f", struct.pack("<f", float(value)))[0]
+    return rounded
+
+
 def split(value: mp.mpf, bits: int) -> tuple[float, float]:
     """value = hi + lo with hi of `bits` significant bits."""
     exponent = int(mp.floor(mp.log(abs(value), 2)))
@@ -153,6 +174,8 @@ def constants() -> list[tuple[str, float, str]]:
     pair("INV_LN10", 1 / mp.log(10), 22, "1 / log(10)")
     pair("LOG10_2", mp.log10(2), 40, "log10(2)")
     found.append(("LOG2E", float(1 / LN2), "1 / log(2)"))
+    found.append(("LN2_HI32", _single(LN2), "log(2) in float32"))
+    found.append(("LN2_LO32", _single(LN2 - mp.mpf(_single(LN2))), "the rest"))
     rest = mp.pi / 2
     for part in (1, 2, 3):
         hi, _ = split(rest, 32)
@@ -185,7 +208,7 @@ def main() -> None:
     out = [
         '"""Constants of the canonical algorithms; written by `tools/polynomials.py`, not by hand.',
         "",
-        "Coefficients are low order first. FIT holds (for float32, for float64) pairs.",
+        "Coefficients are low order first. FIT holds (for float32, for float64) pairs, computed in doubles; FIT32 is for what is computed in float32.",
         '"""',
         "",
         "from __future__ import annotations",
@@ -208,6 +231,11 @@ def main() -> None:
         out.append("    ),")
         if name == "ERFCX":
             low = float(p[0] - mp.mpf(float(p[0])))
+    out += ["}", "", "FIT32: Final[dict[str, tuple[float, ...]]] = {"]
+    for name, (meaning, f, w, degree, lo, hi) in single_rows():
+        p, error = remez(f, w, degree, lo, hi)
+        out.append(f"    # {meaning} on [{lo:.4g}, {hi:.4g}], degree {degree}, error 2^{float(mp.log(error, 2)):.1f}")
+        out += [f'    "{name}": (', *(f"        {_single(c)!r}," for c in p), "    ),"]
     out += ["}", "", f"ERFCX_LO: Final = {low!r}  # what rounding dropped of the first coefficient for float64"]
     out += ["", "# 2 / pi in 64-bit words after the point", "TWO_OVER_PI: Final = ("]
     out += [f"    0x{word:016X}," for word in two_over_pi_words()]

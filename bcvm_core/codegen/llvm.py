@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ops.algorithm_parts import F32, F64
 from ..ops.algorithms import ALGORITHMS, ORDINARY
+from ..ops.algorithms_f32 import SINGLE
 from ..ops.evaluate import FLAG_BITS, LARGE_BIT
 
 ELEMENT: Final = {"float32": "float", "float64": "double"}
@@ -22,18 +23,24 @@ _SIZE: Final = {"float32": 4, "float64": 8}
 _M64: Final = (1 << 64) - 1
 
 
+_SUFFIX: Final = {"float": "f32", "double": "f64"}
+_MAGIC32: Final = 12582912.0  # 1.5 * 2^23
+_ONE32: Final = 127 << 23
+
 Range = tuple[float, float] | None
 
 
 class LlvmBuilder:
-    """Emits straight-line code on vectors of `lanes` doubles.
+    """Emits straight-line code on vectors of `lanes` numbers.
 
     Where the range of a value is known, comparisons that it decides cost nothing: a body for
     ordinary arguments comes out without the limiting and the special cases.
     """
 
-    def __init__(self, lanes: int, prefix: str) -> None:
+    def __init__(self, lanes: int, prefix: str, single: bool = False) -> None:
+        """`single`: compute in float32 with patterns of 32 bits, instead of in doubles."""
         self.lanes = lanes
+        self.floating, self.integer = ("float", "i32") if single else ("double", "i64")
         self.lines: list[str] = []
         self._prefix = prefix
         self._seen: dict[str, Value] = {}
@@ -53,8 +60,10 @@ class LlvmBuilder:
 
     def splat(self, constant: float, kind: str) -> str:
         """A vector constant with the same number in every lane."""
-        if kind == "double":
-            item = f"double 0x{struct.unpack('<Q', struct.pack('<d', constant))[0]:016X}"
+        if kind in ("double", "float"):
+            if kind == "float":
+                constant = struct.unpack("<f", struct.pack("<f", constant))[0]
+            item = f"{kind} 0x{struct.unpack('<Q', struct.pack('<d', constant))[0]:016X}"
         else:
             item = f"{kind} {_signed(int(constant))}"
         return "<" + ", ".join([item] * self.lanes) + ">"
@@ -64,8 +73,8 @@ class LlvmBuilder:
         return value.name if isinstance(value, Value) else self.splat(value, kind)
 
     def value(self, value: Any) -> Value:
-        """A double as a Value, constants too."""
-        return value if isinstance(value, Value) else Value(self, self.splat(value, "double"), "double", (value, value))
+        """A number as a Value, constants too."""
+        return value if isinstance(value, Value) else Value(self, self.splat(value, self.floating), self.floating, (value, value))
 
     def binary(self, operation: str, a: Any, b: Any, kind: str, result: str | None = None, known: Range = None) -> Value:
         """One instruction of two operands of the same kind."""
@@ -77,24 +86,50 @@ class LlvmBuilder:
         if isinstance(mask, Known):
             return self.value(yes if mask.truth else no)
         yes, no = self.value(yes), self.value(no)
-        t = self.type_of("double")
+        t = self.type_of(self.floating)
         union = None if yes.range is None or no.range is None else (min(yes.range[0], no.range[0]), max(yes.range[1], no.range[1]))
-        return self.emit("double", f"select {self.type_of('i1')} {mask.name}, {t} {yes.name}, {t} {no.name}", union)
+        return self.emit(self.floating, f"select {self.type_of('i1')} {mask.name}, {t} {yes.name}, {t} {no.name}", union)
 
     def bits(self, x: Value) -> Value:
-        return self.emit("i64", f"bitcast {self.type_of('double')} {x.name} to {self.type_of('i64')}")
+        return self.emit(self.integer, f"bitcast {self.type_of(self.floating)} {x.name} to {self.type_of(self.integer)}")
 
     def from_bits(self, i: Value) -> Value:
-        return self.emit("double", f"bitcast {self.type_of('i64')} {i.name} to {self.type_of('double')}")
+        return self.emit(self.floating, f"bitcast {self.type_of(self.integer)} {i.name} to {self.type_of(self.floating)}")
 
     def absolute(self, x: Value) -> Value:
-        t = self.type_of("double")
+        t = self.type_of(self.floating)
         known = None if x.range is None else (0.0, max(abs(x.range[0]), abs(x.range[1])))
-        return self.emit("double", f"call {t} @llvm.fabs.v{self.lanes}f64({t} {x.name})", known)
+        return self.emit(self.floating, f"call {t} @llvm.fabs.v{self.lanes}{_SUFFIX[self.floating]}({t} {x.name})", known)
 
     def is_normal_power(self, n: Any) -> bool:
         known = self.value(n).range
         return known is not None and known[0] >= -1022 and known[1] <= 1023
+
+    # the further ones of `ops.algorithms_f32.SingleBuilder`
+
+    def fma(self, a: Any, c: Any, d: Any) -> Value:
+        t = self.type_of("float")
+        values = ", ".join(f"{t} {self.value(v).name}" for v in (a, c, d))
+        return self.emit("float", f"call {t} @llvm.fma.v{self.lanes}f32({values})")
+
+    def scale(self, y: Any, n: Any) -> Value:
+        """Two steps: 2^n itself may not exist though the product does, and the first step is exact for the y that are used."""
+        y, n = self.value(y), self.value(n)
+        half = n * 0.5 + _MAGIC32
+        rest = (n - (half - _MAGIC32)) + _MAGIC32
+        powers = [self.from_bits((self.bits(v) << 23) + _ONE32) for v in (half, rest)]
+        return y * powers[0] * powers[1]
+
+    def at_most(self, a: Value, bound: float) -> Value:
+        """By the patterns, which compare like the numbers as long as there is no sign."""
+        t = self.type_of("i32")
+        limit = struct.unpack("<i", struct.pack("<f", bound))[0]
+        lower = self.emit("i32", f"call {t} @llvm.umin.v{self.lanes}i32({t} {self.bits(a).name}, {t} {self.splat(limit, 'i32')})")
+        return self.from_bits(lower)
+
+    def limit(self, x: Value, lo: float, hi: float) -> Value:
+        x = self.select(x < lo, lo, x)
+        return self.select(x > hi, hi, x)
 
 
 def _signed(value: int) -> int:
@@ -135,7 +170,7 @@ _SLACK: Final = 1.0  # ranges are kept one wider than arithmetic without roundin
 
 
 class Value:
-    """A vector of doubles, 64-bit patterns or masks; operators emit instructions."""
+    """A vector of numbers, bit patterns or masks; operators emit instructions."""
 
     __slots__ = ("b", "name", "kind", "range")
     __hash__ = None  # type: ignore[assignment]
@@ -144,7 +179,7 @@ class Value:
         self.b, self.name, self.kind, self.range = b, name, kind, known
 
     def _arithmetic(self, floating: str, integer: str, a: Any, c: Any, known: Range = None) -> Value:
-        return self.b.binary(floating if self.kind == "double" else integer, a, c, self.kind, known=known)
+        return self.b.binary(floating if self.kind == self.b.floating else integer, a, c, self.kind, known=known)
 
     def _shifted(self, other: Any, sign: int) -> Range:
         if self.range is None or not isinstance(other, float):
@@ -170,20 +205,20 @@ class Value:
         return min(ends) - _SLACK, max(ends) + _SLACK
 
     def __mul__(self, other: Any) -> Value:
-        return self.b.binary("fmul", self, other, "double", known=self._scaled(other))
+        return self.b.binary("fmul", self, other, self.b.floating, known=self._scaled(other))
 
     def __rmul__(self, other: Any) -> Value:
-        return self.b.binary("fmul", other, self, "double", known=self._scaled(other))
+        return self.b.binary("fmul", other, self, self.b.floating, known=self._scaled(other))
 
     def __truediv__(self, other: Any) -> Value:
-        return self.b.binary("fdiv", self, other, "double")
+        return self.b.binary("fdiv", self, other, self.b.floating)
 
     def __rtruediv__(self, other: Any) -> Value:
-        return self.b.binary("fdiv", other, self, "double")
+        return self.b.binary("fdiv", other, self, self.b.floating)
 
     def __neg__(self) -> Value:
         known = None if self.range is None else (-self.range[1], -self.range[0])
-        return self.b.emit("double", f"fneg {self.b.type_of('double')} {self.name}", known)
+        return self.b.emit(self.b.floating, f"fneg {self.b.type_of(self.b.floating)} {self.name}", known)
 
     def __and__(self, other: Any) -> Any:
         return other & self if isinstance(other, Known) else self.b.binary("and", self, other, self.kind)
@@ -195,13 +230,13 @@ class Value:
         return self.b.binary("xor", self, other, self.kind)
 
     def __invert__(self) -> Value:
-        return self.b.binary("xor", self, -1 if self.kind == "i64" else 1, self.kind)
+        return self.b.binary("xor", self, -1 if self.kind == self.b.integer else 1, self.kind)
 
     def __lshift__(self, count: int) -> Value:
-        return self.b.binary("shl", self, count, "i64")
+        return self.b.binary("shl", self, count, self.b.integer)
 
     def __rshift__(self, count: int) -> Value:
-        return self.b.binary("lshr", self, count, "i64")
+        return self.b.binary("lshr", self, count, self.b.integer)
 
     def _compare(self, predicate: str, other: Any) -> Value | Known:
         if self.range is not None:
@@ -211,7 +246,7 @@ class Value:
                 truth = _DECIDE[predicate](*self.range, other)
                 if truth is not None:
                     return Known(truth)
-        return self.b.binary(f"fcmp {predicate}", self, other, "double", "i1")
+        return self.b.binary(f"fcmp {predicate}", self, other, self.b.floating, "i1")
 
     def __lt__(self, other: Any) -> Value | Known:
         return self._compare("olt", other)
@@ -229,8 +264,8 @@ class Value:
         return self._compare("oeq", other)
 
     def __ne__(self, other: Any) -> Value | Known:  # type: ignore[override]
-        if self.kind == "i64":
-            return self.b.binary("icmp ne", self, other, "i64", "i1")
+        if self.kind == self.b.integer:
+            return self.b.binary("icmp ne", self, other, self.b.integer, "i1")
         return self._compare("une", other)
 
 
@@ -327,6 +362,11 @@ done:
 
 def _body(op: str, dtype: str, lanes: int, prefix: str, known: Range) -> tuple[LlvmBuilder, Value, dict[str, Any]]:
     """The algorithm on %x: its code, its value in the element type, its masks."""
+    single = SINGLE.get(op) if dtype == "float32" else None
+    if single is not None:
+        b = LlvmBuilder(lanes, prefix, single=True)
+        value, flags = single(b, Value(b, "%x", "float", known))
+        return b, b.value(value), flags
     b = LlvmBuilder(lanes, prefix)
     doubles, p = b.type_of("double"), F32 if dtype == "float32" else F64
     if p == F64:
@@ -348,7 +388,7 @@ def loop(op: str, dtype: str, lanes: int) -> str:
     hot, hot_value, _ = _body(op, dtype, lanes, "h", known)
     cold, cold_value, flags = _body(op, dtype, lanes, "c", None)
     element = ELEMENT[dtype]
-    ints, word = cold.type_of("i64"), "%word"
+    ints, word = f"<{lanes} x i64>", "%word"
     for kind, mask in flags.items():
         bit = cold.splat(FLAG_BITS.get(kind, LARGE_BIT), "i64")
         raised = cold.emit("i64", f"select {cold.type_of('i1')} {mask.name}, {ints} {bit}, {ints} zeroinitializer")
@@ -402,6 +442,9 @@ def module(loops: list[tuple[str, str]], lanes: int) -> str:
     """LLVM IR of several (op, element type) loops."""
     head = (
         f"declare <{lanes} x double> @llvm.fabs.v{lanes}f64(<{lanes} x double>)\n"
+        f"declare <{lanes} x float> @llvm.fabs.v{lanes}f32(<{lanes} x float>)\n"
+        f"declare <{lanes} x float> @llvm.fma.v{lanes}f32(<{lanes} x float>, <{lanes} x float>, <{lanes} x float>)\n"
+        f"declare <{lanes} x i32> @llvm.umin.v{lanes}i32(<{lanes} x i32>, <{lanes} x i32>)\n"
         f"declare i64 @llvm.vector.reduce.or.v{lanes}i64(<{lanes} x i64>)\n"
     )
     return head + "".join(loop(op, dtype, lanes) + entry(op, dtype) for op, dtype in loops)

@@ -30,6 +30,7 @@ _SOURCES: Final = (
     "codegen/compiler.py",
     *(f"codegen/stencils/{name}.py" for name in ("describe", "entry_code", "ir", "native", "objects", "primitives", "target")),
     "ops/algorithms.py",
+    "ops/algorithms_f32.py",
     "ops/algorithm_parts.py",
     "ops/gates.py",
     "ops/coefficients.py",

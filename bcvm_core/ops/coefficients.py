@@ -1,6 +1,6 @@
 """Constants of the canonical algorithms; written by `tools/polynomials.py`, not by hand.
 
-Coefficients are low order first. FIT holds (for float32, for float64) pairs.
+Coefficients are low order first. FIT holds (for float32, for float64) pairs, computed in doubles; FIT32 is for what is computed in float32.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ INV_LN10_LO: Final = 1.9699272335463627e-08  # the rest
 LOG10_2_HI: Final = 0.3010299956640665  # log10(2), first 40 bits
 LOG10_2_LO: Final = -8.532344317057107e-14  # the rest
 LOG2E: Final = 1.4426950408889634  # 1 / log(2)
+LN2_HI32: Final = 0.6931471824645996  # log(2) in float32
+LN2_LO32: Final = -1.9046542121259336e-09  # the rest
 PIO2_1: Final = 1.5707963267341256  # pi / 2, bits 1 to 32 or so
 PIO2_2: Final = 6.077100506303966e-11  # pi / 2, bits 33 to 64 or so
 PIO2_3: Final = 2.0222662487111665e-21  # pi / 2, bits 65 to 96 or so
@@ -216,6 +218,28 @@ FIT: Final[dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
             7.560132847469406e-08,
             1.007599769039601e-08,
         ),
+    ),
+}
+
+FIT32: Final[dict[str, tuple[float, ...]]] = {
+    # (exp(r) - 1 - r) / r^2 on [-0.3467, 0.3467], degree 4, error 2^-28.2
+    "EXP": (
+        0.5,
+        0.166665181517601,
+        0.04166619852185249,
+        0.008368917740881443,
+        0.0013950838474556804,
+    ),
+    # (log(1+f) - f + f^2/2) / f^3 on [-0.2929, 0.4142], degree 7, error 2^-27.3
+    "LOG": (
+        0.33333316445350647,
+        -0.25000810623168945,
+        0.2000228762626648,
+        -0.1662454903125763,
+        0.1418117731809616,
+        -0.13128791749477386,
+        0.12881740927696228,
+        -0.07859615981578827,
     ),
 }
 

@@ -14,8 +14,9 @@ import ml_dtypes
 import numpy as np
 
 from .. import fpstatus
-from .algorithm_parts import F32, F64, LARGE
+from .algorithm_parts import F32, F64, LARGE, TINY
 from .algorithms import ALGORITHMS, circular
+from .algorithms_f32 import SINGLE
 from .large import quarter_turns
 
 FLAG_BITS: Final = {"divide": fpstatus.DIVIDE, "overflow": fpstatus.OVERFLOW, "underflow": fpstatus.UNDERFLOW, "invalid": fpstatus.INVALID}
@@ -50,11 +51,82 @@ class NumpyBuilder:
 
 
 _BUILDER: Final = NumpyBuilder()
+_HALF: Final = 1 << 28  # the bit of a double that is half of a float32's last place
+_BEYOND: Final = (1 << 29) - 1  # all bits beyond that place
+
+
+class NumpySingleBuilder:
+    """Values are float32 arrays, uint32 for bit patterns, bool for masks."""
+
+    def select(self, mask: Any, yes: Any, no: Any) -> Any:
+        return np.where(mask, _single(yes), _single(no))
+
+    def bits(self, x: Any) -> Any:
+        return x.view(np.uint32)
+
+    def from_bits(self, i: Any) -> Any:
+        return i.view(np.float32)
+
+    def absolute(self, x: Any) -> Any:
+        return np.absolute(x)
+
+    def fma(self, a: Any, c: Any, d: Any) -> Any:
+        """Products are exact in doubles, and so is the sum but for one rounding: only where that ends half-way does a second one matter."""
+        product = _double(a) * _double(c)
+        d = _double(d)
+        total = product + d
+        beyond = total.view(np.uint64) & _BEYOND
+        beyond ^= _HALF
+        y = total.astype(np.float32)
+        if not beyond.min(initial=1):
+            _round_again(product, d, total, y, beyond == 0)
+        if np.absolute(y).min(initial=1.0) < TINY[F32]:  # subnormal numbers have another last place
+            _round_again(product, d, total, y, (np.absolute(total) < TINY[F32]) & (total != 0))
+        return y
+
+    def scale(self, y: Any, n: Any) -> Any:
+        return np.ldexp(_single(y), np.where(np.absolute(n) < 400, n, np.float32(0)).astype(np.int32))
+
+    def at_most(self, a: Any, bound: float) -> Any:
+        return np.minimum(a, _single(bound))
+
+    def limit(self, x: Any, lo: float, hi: float) -> Any:
+        return np.minimum(np.maximum(x, _single(lo)), _single(hi))
+
+
+def _single(x: Any) -> Any:
+    return np.float32(x) if isinstance(x, float) else x
+
+
+def _double(x: Any) -> Any:
+    """A float32 value as float64; constants are rounded to float32 first."""
+    return np.float64(np.float32(x)) if isinstance(x, float) else x.astype(np.float64)
+
+
+def _round_again(a: Any, c: Any, total: Any, y: Any, where: Any) -> None:
+    """Round a + c to float32 where its rounding to a double (`total`) may have spoilt that: by way of the last bit."""
+    places = np.flatnonzero(where)
+    if places.size:
+        a, c = (v[places] if np.ndim(v) else v for v in (a, c))
+        y[places] = _rounded_to_odd(a, c, total[places]).astype(np.float32)
+
+
+def _rounded_to_odd(a: Any, c: Any, total: Any) -> Any:
+    """a + c with the last bit set where anything was dropped."""
+    d = total - a
+    dropped = (a - (total - d)) + (c - d)
+    bits = total.view(np.int64)
+    away = (dropped < 0) == (total > 0)  # the sum was rounded away from zero
+    cut = np.where(away, bits - 1, bits) | 1
+    return np.where((dropped != 0) & np.isfinite(total), cut, bits).view(np.float64)
+
+
+_SINGLE_BUILDER: Final = NumpySingleBuilder()
 
 
 def numpy_loop(name: str) -> Loop:
     """The loop of an algorithm over float32 or float64 data."""
-    algorithm = ALGORITHMS[name]
+    algorithm, single = ALGORITHMS[name], SINGLE.get(name)
 
     def loop(x: Any, y: Any) -> int:
         p = F32 if x.dtype == _FLOAT32 else F64
@@ -62,7 +134,10 @@ def numpy_loop(name: str) -> Loop:
         with np.errstate(all="ignore"):
             for start in range(0, x.size, _BLOCK):
                 block = slice(start, start + _BLOCK)
-                result = algorithm(_BUILDER, x[block].astype(np.float64), p)
+                if p == F32 and single is not None:
+                    result = single(_SINGLE_BUILDER, x[block])
+                else:
+                    result = algorithm(_BUILDER, x[block].astype(np.float64), p)
                 y[block] = result.value
                 for kind, mask in result.flags.items():
                     if mask.any():

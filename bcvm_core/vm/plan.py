@@ -37,7 +37,7 @@ class Runner(Protocol):
 
     def hold(self, target: Any, value: Any) -> None: ...
 
-    def fused(self, segment: Segment) -> Callable[..., Any]: ...
+    def fused(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]: ...
 
 
 def is_load(instruction: Instruction) -> bool:
@@ -96,7 +96,7 @@ class PlanWriter:
     def _begin_segment(self, segment: Segment) -> None:
         """What follows up to the segment's end runs only when its kernel does not."""
         name = f"f{segment.first}"
-        self.namespace[name] = self.runner.fused(segment)
+        segment, self.namespace[name] = self.runner.fused(segment)
         results = [f"r{r}" for r in segment.outputs]
         self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in segment.inputs)})")
         self.lines.append("if fused is not None:")

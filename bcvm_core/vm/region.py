@@ -294,17 +294,16 @@ class RegionRunner:
         known = [hints[r] for r in read_by(self.code.program.instructions[pc]) if r in hints]
         return next((hint for hint in known if hint != ANY), None)
 
-    def fused(self, segment: Segment) -> Callable[..., Any]:
-        """The kernel site of a segment."""
+    def fused(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]:
+        """What runs a segment as one kernel, and the segment with its inputs and outputs in the order of that call."""
         whole = self._as_whole(segment)
-        if whole is not None:
-            segment = whole
-        site = self.segments[segment.first] = FusedSite(segment, uniform=self.personality != "numpy")
+        site = FusedSite(whole or segment, uniform=self.personality != "numpy")
+        self.segments[segment.first] = site
         if self.personality == "numpy":
             self.whole = None if whole is None else site
-            return site
+            return site.segment, site
         adapter = next((base.adapter_for(t) for t in self.types if registry.personality_of(t) == self.personality), None)
-        return site if adapter is None else adapter.fused(site)
+        return site.segment, site if adapter is None else adapter.fused(site)
 
     def _as_whole(self, segment: Segment) -> Segment | None:
         """The segment with the region's own inputs and outputs, in their order, when it is all that the region does."""

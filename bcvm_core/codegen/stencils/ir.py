@@ -10,7 +10,7 @@ the first element of this step, `n` the end of the loop. Holes are external symb
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ..llvm import LlvmBuilder, Value
 from .target import Target
@@ -95,10 +95,32 @@ class Emitter(LlvmBuilder):
 
     # -- algorithms -----------------------------------------------------------------------------
 
+    def compute_in_single(self) -> None:
+        """From here on algorithms compute in float32."""
+        self.floating, self.integer = "float", "i32"
+
     def absolute(self, x: Value) -> Value:
-        t = self.type_of("double")
-        self.declared.add(f"declare {t} @llvm.fabs.v{self.lanes}f64({t})")
+        self._needs("fabs", self.floating, 1)
         return super().absolute(x)
+
+    def fma(self, a: Any, c: Any, d: Any) -> Value:
+        self._needs("fma", "float", 3)
+        return super().fma(a, c, d)
+
+    def at_most(self, a: Value, bound: float) -> Value:
+        self._needs("umin", "i32", 2)
+        return super().at_most(a, bound)
+
+    def _needs(self, name: str, element: str, operands: int) -> None:
+        t = self.vector(element)
+        suffix = {"float": "f32", "double": "f64"}.get(element, element)
+        self.declared.add(f"declare {t} @llvm.{name}.v{self.lanes}{suffix}({', '.join([t] * operands)})")
+
+    def binary(self, operation: str, a: Any, b: Any, kind: str, result: str | None = None, known: Any = None) -> Value:
+        """As the base class; comparisons of numbers are quiet."""
+        if not operation.startswith("fcmp "):
+            return super().binary(operation, a, b, kind, result, known)
+        return Value(self, self.compare(operation[5:], kind, self.operand(a, kind), self.operand(b, kind)), "i1")
 
     # -- registers ------------------------------------------------------------------------------
 

@@ -11,10 +11,11 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from ...ops.algorithm_parts import F32, F64
 from ...ops.algorithms import ALGORITHMS
+from ...ops.algorithms_f32 import SINGLE
 from ..llvm import Value
 from .ir import ELEMENT, SIZE, Emitter
 
@@ -436,17 +437,29 @@ def _round_bfloat(e: Emitter, x: str) -> str:
 def _algorithm(name: str, t: str) -> Emit:
     """A canonical algorithm; what hardware does not flag is noted in the context's event word."""
 
+    single = SINGLE.get(name) if t == "f32" else None
+
     def emit(e: Emitter, x: str) -> str:
         p = F32 if t == "f32" else F64
+        if single is not None:
+            e.compute_in_single()
+            value, flags = single(e, Value(e, x, "float"))
+            _note_masks(e, flags)
+            return e.value(value).name
         wide = x if p == F64 else e.convert("fpext", "float", x, "double")
         value, flags = ALGORITHMS[name](e, Value(e, wide, "double"), p)
-        masks = [mask.name for kind, mask in flags.items() if kind in ("divide", "invalid", "large")]
-        if masks:
-            _note(e, masks)
+        _note_masks(e, flags)
         y = e.value(value).name
         return y if p == F64 else e.convert("fptrunc", "double", y, "float")
 
     return emit
+
+
+def _note_masks(e: Emitter, flags: dict[str, Any]) -> None:
+    """Note the events that arithmetic itself does not raise."""
+    masks = [mask.name for kind, mask in flags.items() if kind in ("divide", "invalid", "large")]
+    if masks:
+        _note(e, masks)
 
 
 def _note(e: Emitter, masks: list[str]) -> None:
