@@ -120,16 +120,11 @@ class LlvmBuilder:
         powers = [self.from_bits((self.bits(v) << 23) + _ONE32) for v in (half, rest)]
         return y * powers[0] * powers[1]
 
-    def at_most(self, a: Value, bound: float) -> Value:
-        """By the patterns, which compare like the numbers as long as there is no sign."""
-        t = self.type_of("i32")
-        limit = struct.unpack("<i", struct.pack("<f", bound))[0]
-        lower = self.emit("i32", f"call {t} @llvm.umin.v{self.lanes}i32({t} {self.bits(a).name}, {t} {self.splat(limit, 'i32')})")
-        return self.from_bits(lower)
+    def at_most(self, x: Value, bound: float) -> Value:
+        return self.select(x > bound, bound, x)
 
-    def limit(self, x: Value, lo: float, hi: float) -> Value:
-        x = self.select(x < lo, lo, x)
-        return self.select(x > hi, hi, x)
+    def at_least(self, x: Value, bound: float) -> Value:
+        return self.select(x < bound, bound, x)
 
 
 def _signed(value: int) -> int:
@@ -444,7 +439,6 @@ def module(loops: list[tuple[str, str]], lanes: int) -> str:
         f"declare <{lanes} x double> @llvm.fabs.v{lanes}f64(<{lanes} x double>)\n"
         f"declare <{lanes} x float> @llvm.fabs.v{lanes}f32(<{lanes} x float>)\n"
         f"declare <{lanes} x float> @llvm.fma.v{lanes}f32(<{lanes} x float>, <{lanes} x float>, <{lanes} x float>)\n"
-        f"declare <{lanes} x i32> @llvm.umin.v{lanes}i32(<{lanes} x i32>, <{lanes} x i32>)\n"
         f"declare i64 @llvm.vector.reduce.or.v{lanes}i64(<{lanes} x i64>)\n"
     )
     return head + "".join(loop(op, dtype, lanes) + entry(op, dtype) for op, dtype in loops)

@@ -5,6 +5,9 @@ have 32 bits. It has a few operations more: `fma(a, c, d)` is a * c + d rounded 
 builder computes the same bits without the instruction), `scale(y, n)` is y * 2^n rounded once,
 `at_most` and `limit` bound a value. An algorithm here takes the place of the one of the same name
 for float32, and so for the narrower types that are computed as float32.
+
+A NaN goes through arithmetic with its bits, whichever operand the hardware takes it from: in `exp`
+all of them are the same, in `tanh` and `sigmoid` they differ in the sign, which is set at the end.
 """
 
 from __future__ import annotations
@@ -27,8 +30,8 @@ class SingleBuilder(Protocol):
     def absolute(self, x: V) -> V: ...
     def fma(self, a: V, c: V, d: V) -> V: ...
     def scale(self, y: V, n: V) -> V: ...  # |n| < 300, a whole number
-    def at_most(self, a: V, bound: float) -> V: ...  # a has no sign; NaN gives anything
-    def limit(self, x: V, lo: float, hi: float) -> V: ...  # NaN gives anything
+    def at_most(self, x: V, bound: float) -> V: ...  # NaN stays
+    def at_least(self, x: V, bound: float) -> V: ...  # NaN stays
 
 
 SingleAlgorithm = Callable[[SingleBuilder, V], Result]
@@ -81,9 +84,9 @@ def _tiny(b: SingleBuilder, y: V) -> V:
 
 
 def exp(b: SingleBuilder, x: V) -> Result:
-    y = exp_of(b, b.limit(x, -104.5, 89.5))
+    y = exp_of(b, b.at_most(b.at_least(x, -104.5), 89.5))
     flags = {"overflow": (y == INF) & (x < INF), "underflow": _tiny(b, y) & (x > -INF)}
-    return Result(nan_through(b, x, y), flags)  # type: ignore[arg-type]
+    return Result(y, flags)
 
 
 def log(b: SingleBuilder, x: V) -> Result:
@@ -106,14 +109,14 @@ def sigmoid(b: SingleBuilder, x: V) -> Result:
     e = exp_of(b, -b.at_most(b.absolute(x), 104.5))
     q = e / (e + 1.0)
     side = b.select(x < 0.0, e, 1.0)
-    y = b.fma(-side, q, side)
-    return Result(nan_through(b, x, y), {"underflow": _tiny(b, y) & (x > -INF)})  # type: ignore[arg-type]
+    y = b.absolute(b.fma(-side, q, side))
+    return Result(y, {"underflow": _tiny(b, y) & (x > -INF)})
 
 
 def silu(b: SingleBuilder, x: V) -> Result:
     # as sigmoid, times x: the rounding of exp and of the product are carried on, the power of two comes last
     below = x < 0.0
-    limited = b.select(x < -110.0, -110.0, x)
+    limited = b.at_least(x, -110.0)
     n, r, q = reduced(b, -b.at_most(b.absolute(x), 110.0))
     rest = b.fma(r * r, q, r)
     high = rest + 1.0
@@ -130,17 +133,21 @@ def silu(b: SingleBuilder, x: V) -> Result:
     return Result(nan_through(b, x, y), {"underflow": _tiny(b, y) & (x < -1.0) & (x > -INF)})  # type: ignore[arg-type]
 
 
+_EXPM1_2R: Final = tuple(2.0 ** (i + 1) * c for i, c in enumerate(k.FIT32["EXP"]))  # (exp(2r) - 1 - 2r) / 2r^2
+
+
 def tanh(b: SingleBuilder, x: V) -> Result:
-    # t = exp(2 |x|) - 1; up to 0.55 t / (t + 2) as t/2 - t/2 * t / (t + 2), else 1 - 2 / (t + 2)
+    # t = exp(2a) - 1, a = |x| = n log(2)/2 + r (n is small where that matters, so one step does);
+    # up to 0.55 t / (t + 2) as t/2 - t/2 * t / (t + 2), else 1 - 2 / (t + 2)
     a = b.at_most(b.absolute(x), 9.1)
-    n, r, q = reduced(b, a + a)
-    power = b.scale(1.0, n)
-    t = b.fma(power, b.fma(r * r, q, r), power - 1.0)
+    n = b.fma(a, 2.0 * k.LOG2E, MAGIC) - MAGIC
+    r = b.fma(n, -0.5 * k.LN2_HI32, a)
+    twice = b.scale(2.0, n)
+    t = b.fma(twice, b.fma(r * r, horner(b, _EXPM1_2R, r), r), b.fma(twice, 0.5, -1.0))
     near_one = a > 0.55
     quotient = b.select(near_one, 2.0, t) / (t + 2.0)
     side = b.select(near_one, 1.0, t * 0.5)
-    y = copysign(b, b.fma(-side, quotient, side), x)
-    return Result(nan_through(b, x, y), {})  # type: ignore[arg-type]
+    return Result(copysign(b, b.absolute(b.fma(-side, quotient, side)), x), {})
 
 
 SINGLE: Final[dict[str, SingleAlgorithm]] = {function.__name__: function for function in (exp, log, sigmoid, silu, tanh)}

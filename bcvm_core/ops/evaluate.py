@@ -87,11 +87,11 @@ class NumpySingleBuilder:
     def scale(self, y: Any, n: Any) -> Any:
         return np.ldexp(_single(y), np.where(np.absolute(n) < 400, n, np.float32(0)).astype(np.int32))
 
-    def at_most(self, a: Any, bound: float) -> Any:
-        return np.minimum(a, _single(bound))
+    def at_most(self, x: Any, bound: float) -> Any:
+        return np.minimum(x, _single(bound))
 
-    def limit(self, x: Any, lo: float, hi: float) -> Any:
-        return np.minimum(np.maximum(x, _single(lo)), _single(hi))
+    def at_least(self, x: Any, bound: float) -> Any:
+        return np.maximum(x, _single(bound))
 
 
 def _single(x: Any) -> Any:

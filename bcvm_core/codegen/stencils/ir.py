@@ -9,6 +9,7 @@ the first element of this step, `n` the end of the loop. Holes are external symb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -107,9 +108,40 @@ class Emitter(LlvmBuilder):
         self._needs("fma", "float", 3)
         return super().fma(a, c, d)
 
-    def at_most(self, a: Value, bound: float) -> Value:
-        self._needs("umin", "i32", 2)
-        return super().at_most(a, bound)
+    def scale(self, y: Any, n: Any) -> Value:
+        if not self._wide:
+            return super().scale(y, n)
+        zero = "<" + ", ".join(["float 0.0"] * 16) + ">"
+        return self._by_registers("mask.scalef", (self.value(y), self.value(n)), f"<16 x float> {zero}, i16 -1, i32 4")
+
+    def at_most(self, x: Value, bound: float) -> Value:
+        return self._quiet("min", x, bound) if self._wide else super().at_most(x, bound)
+
+    def at_least(self, x: Value, bound: float) -> Value:
+        return self._quiet("max", x, bound) if self._wide else super().at_least(x, bound)
+
+    @property
+    def _wide(self) -> bool:
+        """Whether instructions for whole 512-bit registers are there for float32."""
+        return self.target.register_bytes == 64 and self.floating == "float"
+
+    def _quiet(self, name: str, x: Value, bound: float) -> Value:
+        """The instruction gives its second operand for a NaN, and raises no event when it is told so (8)."""
+        return self._by_registers(name, (self.value(bound), x), "i32 8")
+
+    def _by_registers(self, name: str, operands: tuple[Value, ...], rest: str) -> Value:
+        """An instruction for 16 float32, applied to as many registers as there are."""
+        one, t = "<16 x float>", self.vector("float")
+        types = ", ".join([one] * len(operands) + ([one, "i16", "i32"] if "i16" in rest else ["i32"]))
+        self.declared.add(f"declare {one} @llvm.x86.avx512.{name}.ps.512({types})")
+        parts = []
+        for start in range(0, self.lanes, 16):
+            values = [v.name if self.lanes == 16 else self.new(f"shufflevector {t} {v.name}, {t} poison, {_indices(start, 16)}") for v in operands]
+            given = ", ".join(f"{one} {v}" for v in values)
+            parts.append(self.new(f"call {one} @llvm.x86.avx512.{name}.ps.512({given}, {rest})"))
+        if len(parts) == 2:
+            parts = [self.new(f"shufflevector {one} {parts[0]}, {one} {parts[1]}, {_indices(0, 32)}")]
+        return Value(self, parts[0], "float")
 
     def _needs(self, name: str, element: str, operands: int) -> None:
         t = self.vector(element)
@@ -187,6 +219,22 @@ class Emitter(LlvmBuilder):
         return self.new(f"bitcast i{self.lanes} {bits} to {self.vector('i1')}")
 
 
+_NAME: Final = re.compile(r"%[\w.]+")
+
+
+def _used(lines: list[str]) -> list[str]:
+    """The instructions whose values somebody reads, and those that do something."""
+    kept: list[str] = []
+    wanted: set[str] = set()
+    for line in reversed(lines):
+        names = _NAME.findall(line)
+        if line.startswith("  %") and names[0] not in wanted:
+            continue
+        wanted.update(names)
+        kept.append(line)
+    return kept[::-1]
+
+
 def _indices(start: int, count: int) -> str:
     return f"<{count} x i32> <" + ", ".join(f"i32 {start + k}" for k in range(count)) + ">"
 
@@ -218,9 +266,10 @@ class Module:
         changes = body(e)
         if changes is not None:
             self.jump(e, "next", changes)
+        lines = _used(e.lines)
         arguments = ", ".join(f"{self._registers} %r{k}" for k in range(2 * self.target.slots))
         head = f'define {self.target.convention} void @"{name}"(ptr %ctx, i64 %i, i64 %n, ptr %kon, {arguments}) nounwind {{'
-        self._functions.append("\n".join([head, *e.lines, "}"]))
+        self._functions.append("\n".join([head, *lines, "}"]))
         self._declared |= e.declared
         self.names.append(name)
 
