@@ -150,15 +150,13 @@ def _load_constant(t: str, slot: int) -> Callable[[Emitter], Changes]:
 
 
 def _copy(slot: int, other: int) -> Callable[[Emitter], Changes]:
-    return lambda e: {2 * slot: f"%r{2 * other}", 2 * slot + 1: f"%r{2 * other + 1}"}
+    return lambda e: {e.target.registers * slot + k: f"%r{e.target.registers * other + k}" for k in range(e.target.registers)}
 
 
 def _spill(slot: int) -> Callable[[Emitter], Changes]:
     def body(e: Emitter) -> Changes:
-        place = e.place("ctx", "CTX")
-        second = e.new(f"getelementptr i8, ptr {place}, i64 {e.target.register_bytes}")
-        e.plain(f"store {e.register_type()} %r{2 * slot}, ptr {place}, align 64")
-        e.plain(f"store {e.register_type()} %r{2 * slot + 1}, ptr {second}, align {e.target.register_bytes}")
+        for k, at in enumerate(_spill_places(e)):
+            e.plain(f"store {e.register_type()} %r{e.target.registers * slot + k}, ptr {at}, align {e.target.register_bytes}")
         return {}
 
     return body
@@ -166,12 +164,15 @@ def _spill(slot: int) -> Callable[[Emitter], Changes]:
 
 def _fill(slot: int) -> Callable[[Emitter], Changes]:
     def body(e: Emitter) -> Changes:
-        place = e.place("ctx", "CTX")
-        second = e.new(f"getelementptr i8, ptr {place}, i64 {e.target.register_bytes}")
-        values = [e.new(f"load {e.register_type()}, ptr {at}, align {e.target.register_bytes}") for at in (place, second)]
-        return {2 * slot: values[0], 2 * slot + 1: values[1]}
+        t, size = e.register_type(), e.target.register_bytes
+        return {e.target.registers * slot + k: e.new(f"load {t}, ptr {at}, align {size}") for k, at in enumerate(_spill_places(e))}
 
     return body
+
+
+def _spill_places(e: Emitter) -> list[str]:
+    place = e.place("ctx", "CTX")
+    return [e.new(f"getelementptr i8, ptr {place}, i64 {k * e.target.register_bytes}") for k in range(e.target.registers)]
 
 
 # -- control -------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def _fill(slot: int) -> Callable[[Emitter], Changes]:
 def _control(m: Module) -> None:
     """start(ctx, n, kon): whole steps in a loop, then one partial step; jumps to `again` are given their labels by the splicer."""
     t = m.target
-    undefined = ", ".join([f"<{t.register_bytes // 4} x i32> poison"] * (2 * t.slots))
+    undefined = ", ".join([f"<{t.register_bytes // 4} x i32> poison"] * t.total)
     m.add_text(
         "start",
         f"""define void @start(ptr %ctx, i64 %count, ptr %kon) nounwind {{

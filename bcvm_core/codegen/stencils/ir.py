@@ -131,17 +131,15 @@ class Emitter(LlvmBuilder):
 
     def _by_registers(self, name: str, operands: tuple[Value, ...], rest: str) -> Value:
         """An instruction for 16 float32, applied to as many registers as there are."""
-        one, t = "<16 x float>", self.vector("float")
+        one = "<16 x float>"
         types = ", ".join([one] * len(operands) + ([one, "i16", "i32"] if "i16" in rest else ["i32"]))
         self.declared.add(f"declare {one} @llvm.x86.avx512.{name}.ps.512({types})")
+        columns = [self.pieces(v.name, "float", 16) for v in operands]
         parts = []
-        for start in range(0, self.lanes, 16):
-            values = [v.name if self.lanes == 16 else self.new(f"shufflevector {t} {v.name}, {t} poison, {_indices(start, 16)}") for v in operands]
+        for values in zip(*columns, strict=True):
             given = ", ".join(f"{one} {v}" for v in values)
             parts.append(self.new(f"call {one} @llvm.x86.avx512.{name}.ps.512({given}, {rest})"))
-        if len(parts) == 2:
-            parts = [self.new(f"shufflevector {one} {parts[0]}, {one} {parts[1]}, {_indices(0, 32)}")]
-        return Value(self, parts[0], "float")
+        return Value(self, self.joined(parts, "float", 16), "float")
 
     def _needs(self, name: str, element: str, operands: int) -> None:
         t = self.vector(element)
@@ -161,29 +159,38 @@ class Emitter(LlvmBuilder):
 
     def take(self, slot: int, element: str) -> str:
         """The value of a slot as a vector of `lanes` elements."""
-        width, register, whole = _BITS[element] // 8, self.target.register_bytes, self.register_type()
-        count = register // width
-        first = self.new(f"bitcast {whole} %r{2 * slot} to {self.vector(element, count)}")
-        if self.lanes == count:
-            return first
-        t = self.vector(element, count)
+        count = self.target.register_bytes * 8 // _BITS[element]
+        base, t = self.target.registers * slot, self.vector(element, count)
+        used = max(1, self.lanes // count)
+        parts = [self.new(f"bitcast {self.register_type()} %r{base + k} to {t}") for k in range(used)]
         if self.lanes < count:
-            return self.new(f"shufflevector {t} {first}, {t} poison, {_indices(0, self.lanes)}")
-        second = self.new(f"bitcast {whole} %r{2 * slot + 1} to {t}")
-        return self.new(f"shufflevector {t} {first}, {t} {second}, {_indices(0, self.lanes)}")
+            return self.new(f"shufflevector {t} {parts[0]}, {t} poison, {_indices(0, self.lanes)}")
+        return self.joined(parts, element, count)
 
-    def give(self, value: str, element: str) -> tuple[str, str | None]:
-        """A vector as the two registers of a slot; None for a second one that is not used."""
-        width, register, whole = _BITS[element] // 8, self.target.register_bytes, self.register_type()
-        count = register // width
-        v, t = self.vector(element), self.vector(element, count)
-        if self.lanes <= count:
-            if self.lanes < count:
-                value = self.new(f"shufflevector {v} {value}, {v} poison, {_padded(self.lanes, count)}")
-            return self.new(f"bitcast {t} {value} to {whole}"), None
-        halves = [self.new(f"shufflevector {v} {value}, {v} poison, {_indices(at, count)}") for at in (0, count)]
-        first, second = (self.new(f"bitcast {t} {half} to {whole}") for half in halves)
-        return first, second
+    def joined(self, parts: list[str], element: str, count: int) -> str:
+        """Vectors of `count` elements end to end; their number is a power of two."""
+        while len(parts) > 1:
+            t = self.vector(element, count)
+            parts = [self.new(f"shufflevector {t} {a}, {t} {b}, {_indices(0, 2 * count)}") for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            count *= 2
+        return parts[0]
+
+    def pieces(self, value: str, element: str, count: int) -> list[str]:
+        """A vector cut into vectors of `count` elements."""
+        if self.lanes == count:
+            return [value]
+        t = self.vector(element)
+        return [self.new(f"shufflevector {t} {value}, {t} poison, {_indices(at, count)}") for at in range(0, self.lanes, count)]
+
+    def give(self, value: str, element: str) -> list[str]:
+        """A vector as the registers of a slot, as many as it needs."""
+        count = self.target.register_bytes * 8 // _BITS[element]
+        if self.lanes < count:
+            v = self.vector(element)
+            parts = [self.new(f"shufflevector {v} {value}, {v} poison, {_padded(self.lanes, count)}")]
+        else:
+            parts = self.pieces(value, element, count)
+        return [self.new(f"bitcast {self.vector(element, count)} {part} to {self.register_type()}") for part in parts]
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -267,7 +274,7 @@ class Module:
         if changes is not None:
             self.jump(e, "next", changes)
         lines = _used(e.lines)
-        arguments = ", ".join(f"{self._registers} %r{k}" for k in range(2 * self.target.slots))
+        arguments = ", ".join(f"{self._registers} %r{k}" for k in range(self.target.total))
         head = f'define {self.target.convention} void @"{name}"(ptr %ctx, i64 %i, i64 %n, ptr %kon, {arguments}) nounwind {{'
         self._functions.append("\n".join([head, *lines, "}"]))
         self._declared |= e.declared
@@ -280,21 +287,21 @@ class Module:
 
     def jump(self, e: Emitter, to: str, changes: Changes, i: str = "%i", n: str = "%n") -> None:
         """End a path: go on at `to` with some registers changed."""
-        values = ", ".join(f"{self._registers} {changes.get(k, f'%r{k}')}" for k in range(2 * self.target.slots))
+        values = ", ".join(f"{self._registers} {changes.get(k, f'%r{k}')}" for k in range(self.target.total))
         e.plain(f"musttail call {self.target.convention} void @{to}(ptr %ctx, i64 {i}, i64 {n}, ptr %kon, {values})")
         e.plain("ret void")
 
     def text(self) -> str:
         """The module."""
-        types = ", ".join(["ptr", "i64", "i64", "ptr"] + [self._registers] * (2 * self.target.slots))
+        types = ", ".join(["ptr", "i64", "i64", "ptr"] + [self._registers] * self.target.total)
         outside = [f"declare dso_local {self.target.convention} void @{name}({types})" for name in ("next", "again")]
         return PREAMBLE + "\n".join([*outside, *sorted(self._declared), *self._functions]) + "\n"
 
 
 def slot_changes(e: Emitter, slot: int, value: str, element: str) -> Changes:
     """The registers of a slot that is given a value."""
-    first, second = e.give(value, element)
-    return {2 * slot: first} if second is None else {2 * slot: first, 2 * slot + 1: second}
+    base = e.target.registers * slot
+    return {base + k: part for k, part in enumerate(e.give(value, element))}
 
 
 def all_slots(target: Target) -> Sequence[int]:

@@ -44,7 +44,7 @@ class Code:
         """Raises NotFusable when there is no room for code."""
         target = host()
         assert target is not None
-        body = allocate(lowered, repeated, target.slots, 2 * target.register_bytes)
+        body = allocate(lowered, repeated, target.slots, target.slot_bytes)
         try:
             self._at, self.size = maker.splice(body)
         except arena.ArenaError as error:

@@ -108,7 +108,7 @@ def test_many_values_alive(width: int, dtype: str) -> None:
     compare(kernel, [numbers(dtype, 77, 3) % numbers(dtype, 77, 4).dtype.type(50)] if dtype == "int16" else [np.linspace(-3, 3, 77).astype(dtype)])
     host = target.host()
     assert host is not None
-    body = allocation.allocate(kernel.lowered, (False,), host.slots, 2 * host.register_bytes)
+    body = allocation.allocate(kernel.lowered, (False,), host.slots, host.slot_bytes)
     spilled = sum(name.startswith("spill") for name, _, _ in body.stencils)
     assert (spilled > 0) == (width > host.slots), spilled
 
@@ -165,5 +165,5 @@ def test_constants_do_not_make_new_code() -> None:
         graph = FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("add", (1, Const(constant + 1)))), (2,))
         host = target.host()
         assert host is not None
-        bodies.append(allocation.allocate(lower(graph), (False,), host.slots, 2 * host.register_bytes))
+        bodies.append(allocation.allocate(lower(graph), (False,), host.slots, host.slot_bytes))
     assert bodies[0] == bodies[1]
