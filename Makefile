@@ -54,6 +54,7 @@ bench: $(VENV)/.stamp-test
 	$(BIN)/python -m tests.bench.functions
 	$(BIN)/python -m tests.bench.callsite
 	$(BIN)/python -m tests.bench.models
+	$(BIN)/python -m tests.bench.fusion
 	$(BIN)/python -m pytest tests/bench -m bench -s $(TEST_ARGS)
 
 docs: $(VENV)/.stamp-docs

@@ -1,0 +1,5 @@
+"""NumPy, op by op."""
+
+import worker
+
+worker.serve(worker.Peer())
