@@ -1,39 +1,42 @@
-"""The compiled code around kernels: `entry` and `site`, which Python calls, and `drive`, which walks over strided operands."""
+"""The compiled code around kernels: `entry` and `site`, which Python calls, `drive`, which walks over operands, an allocator of results."""
 
 from __future__ import annotations
 
 import ctypes
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from ..loops import MAKERS, Loop, loop_for
 
+EXPORTED: Final = ("entry", "site", "drive", "block_malloc", "block_calloc", "block_realloc", "block_free")
+
 
 class Driver(Loop):
-    """Addresses of the three functions of `entry_code.py`; 0 until they are there."""
+    """Addresses of the functions of `entry_code.py` and `recycle_code.py`; none, and 0, until they are there."""
 
-    __slots__ = ("entry", "site", "drive_address", "drive")
+    __slots__ = ("entry", "site", "addresses", "drive")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)
-        self.entry = 0
-        self.site = 0
-        self.drive_address = 0
+        self.entry = self.site = 0
+        self.addresses: dict[str, int] = {}
         self.drive: Any = None  # drive(address of a job), without the interpreter's lock
 
     def _ir(self) -> str:
         from .native import compile_functions
 
-        source = resources.files(__package__).joinpath("entry_code.py").read_text(encoding="utf-8")
-        return compile_functions(source, ("entry", "site", "drive"))
+        files = resources.files(__package__)
+        sources = [files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("entry_code", "recycle_code")]
+        return compile_functions(sources, EXPORTED)
 
     def _symbols(self) -> list[str]:
-        return ["entry", "site", "drive"]
+        return list(EXPORTED)
 
     def _take(self, found: dict[str, int]) -> None:
-        self.entry, self.site, self.drive_address = found["entry"], found["site"], found["drive"]
-        self.drive = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.drive_address)
+        self.addresses = found
+        self.entry, self.site = found["entry"], found["site"]
+        self.drive = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["drive"])
 
 
 MAKERS["driver"] = Driver

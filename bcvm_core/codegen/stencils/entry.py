@@ -15,12 +15,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from ... import config
 from . import entry_code as c
+from . import recycle_code as r
 from .driver import driver
 from .kernel import FusedKernel, underflow_ignored
 
 _FASTCALL: Final = 0x80
 _EMPTY_INDEX: Final = 184  # PyArray_Empty in NumPy's table of functions
+_SET_HANDLER_INDEX: Final = 304  # PyDataMem_SetHandler
 
 
 class _MethodDef(ctypes.Structure):
@@ -84,6 +87,46 @@ def _allocation_works(function: int) -> bool:
     return True
 
 
+def recycling() -> tuple[int, int]:
+    """(NumPy's function that chooses the allocator, ours), or zeros where large results are not recycled."""
+    if config.current.recycled_bytes <= 0:
+        return 0, 0
+    return _numpy_function(_SET_HANDLER_INDEX), id(_handler())
+
+
+class _Allocator(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in ("pool", "malloc", "calloc", "realloc", "free"))
+
+
+class _Handler(ctypes.Structure):
+    """NumPy's PyDataMem_Handler."""
+
+    _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
+
+
+@cache
+def pool() -> Any:
+    """The free blocks of large results: `recycle_code.py`."""
+    libc = ctypes.CDLL(None)
+    functions = [ctypes.cast(getattr(libc, name), ctypes.c_void_p).value for name in ("free", "aligned_alloc", "calloc", "realloc")]
+    block = ctypes.create_string_buffer(r.P_BLOCKS + 16 * (r.BLOCKS_MAX + 1))
+    struct.pack_into("<5q", block, 0, *functions, config.current.recycled_bytes)
+    return block
+
+
+@cache
+def _handler() -> Any:
+    """NumPy's description of the allocator."""
+    found = driver().addresses
+    functions = (found[f"block_{name}"] for name in ("malloc", "calloc", "realloc", "free"))
+    handler = _Handler(b"bcvm", 1, _Allocator(ctypes.addressof(pool()), *functions))
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    name = ctypes.create_string_buffer(b"mem_handler")
+    _kept.extend((handler, name))
+    return make(ctypes.addressof(handler), ctypes.addressof(name), None)
+
+
 @cache
 def _runtime() -> int:
     """The address of the block of addresses; 0 where native entries can't be made."""
@@ -100,10 +143,13 @@ def _runtime() -> int:
             _address("PyObject_Vectorcall"),
             _address("PyTuple_New"),
             _address("PyTuple_SetItem"),
+            _address("PyEval_SaveThread"),
+            _address("PyEval_RestoreThread"),
+            *recycling(),
         )
     except (AttributeError, ValueError, TypeError, AssertionError):
         return 0
-    block = ctypes.create_string_buffer(struct.pack("<9q", *values))
+    block = ctypes.create_string_buffer(struct.pack("<13q", *values))
     _kept.append(block)
     return ctypes.addressof(block)
 
@@ -151,7 +197,7 @@ def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
     operands = [*kernel.inputs, *kernel.outputs]
     body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * len(operands))
     struct.pack_into(
-        "<7q",
+        "<8q",
         body,
         0,
         len(kernel.inputs),
@@ -161,6 +207,7 @@ def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
         id(slow),
         id(underflow_ignored),
         kernel.limit,
+        kernel.release,
     )
     for k, dtype in enumerate(operands):
         struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)

@@ -33,7 +33,10 @@ R_DECREF: Final = 40
 R_VECTORCALL: Final = 48
 R_TUPLE: Final = 56
 R_TUPLE_SET: Final = 64
-R_SIZE: Final = 72
+R_SAVE_THREAD: Final = 72  # give the interpreter's lock away
+R_RESTORE_THREAD: Final = 80
+R_SET_HANDLER: Final = 88  # NumPy's way to choose who allocates; 0 where results are not recycled
+R_HANDLER: Final = 96
 
 # descriptor
 D_INPUTS: Final = 0
@@ -43,12 +46,14 @@ D_CONSTANTS: Final = 24
 D_SLOW: Final = 32  # Python function that takes whatever the entry does not
 D_UNDERFLOW: Final = 40  # Python function: may an underflow be ignored?
 D_LIMIT: Final = 48  # more elements than this go to D_SLOW, which uses several threads
-D_CODES: Final = 56  # how many codes follow
-D_CODE: Final = 64  # per code: which inputs are repeated (bits), address, bytes of context
+D_RELEASE: Final = 56  # with more elements than this the interpreter's lock is given away
+D_CODES: Final = 64  # how many codes follow
+D_CODE: Final = 72  # per code: which inputs are repeated (bits), address, bytes of context
 CODE_SIZE: Final = 24
 CODES_MAX: Final = 6
-D_OPERANDS: Final = 208  # per operand, inputs first: address of its dtype, bytes of an element
+D_OPERANDS: Final = 216  # per operand, inputs first: address of its dtype, bytes of an element
 OPERAND_SIZE: Final = 16
+MAX_OPERANDS: Final = 16
 
 # job of `drive`
 J_CODE: Final = 0
@@ -91,6 +96,8 @@ EVENTS: Final = 29  # invalid, divide, overflow, underflow
 HARD: Final = 13  # without underflow
 ALL_EVENTS: Final = 63
 BLOCK: Final = 512  # elements gathered at a time
+RECYCLED_MIN: Final = 262144  # bytes of results whose memory is recycled
+RECYCLED_MAX: Final = 67108864
 
 
 def entry(self: int, args: int, nargs: int) -> int:
@@ -117,13 +124,9 @@ def entry(self: int, args: int, nargs: int) -> int:
             same = same & same_shape(x, first)
         operand = operand + OPERAND_SIZE
         k = k + 1
-    if order == 0:
-        return slow(desc, args, nargs)
+    if order == 0 or same == 0:
+        return general(desc, args, nargs)
     ndim = load32(first + NDIM)
-    if same == 0:
-        if order & C_ORDER:
-            return broadcast(desc, args, nargs)
-        return slow(desc, args, nargs)
     dims = load64(first + DIMS)
     n = 1
     k = 0
@@ -135,7 +138,7 @@ def entry(self: int, args: int, nargs: int) -> int:
     if load64(desc + D_CODES) == 0 or load64(desc + D_CODE) != 0:
         return slow(desc, args, nargs)
     results = stack(128)
-    if allocate(desc, ndim, dims, (order & C_ORDER) ^ C_ORDER, results) == 0:
+    if allocate(desc, ndim, dims, (order & C_ORDER) ^ C_ORDER, results, n) == 0:
         return 0
     context = stack(load64(desc + D_CODE + 16))
     store64(context, 0)
@@ -152,8 +155,15 @@ def entry(self: int, args: int, nargs: int) -> int:
     status = get_status(scratch)
     if status & EVENTS:
         set_status(scratch, status & (-1 - ALL_EVENTS))
-    call(load64(desc + D_CODE + 8), context, n, load64(desc + D_CONSTANTS))
-    raised = get_status(scratch) & EVENTS
+    if n > load64(desc + D_RELEASE):
+        runtime = load64(desc + D_RUNTIME)
+        thread = call(load64(runtime + R_SAVE_THREAD))
+        call(load64(desc + D_CODE + 8), context, n, load64(desc + D_CONSTANTS))
+        raised = get_status(scratch) & EVENTS
+        call(load64(runtime + R_RESTORE_THREAD), thread)
+    else:
+        call(load64(desc + D_CODE + 8), context, n, load64(desc + D_CONSTANTS))
+        raised = get_status(scratch) & EVENTS
     word = load64(context)
     if raised or word:
         return trouble(desc, results, raised, word, scratch)
@@ -181,22 +191,38 @@ def slow(desc: int, args: int, nargs: int) -> int:
     return call(load64(runtime + R_VECTORCALL), load64(desc + D_SLOW), args, nargs, 0)
 
 
-def allocate(desc: int, ndim: int, dims: int, fortran: int, results: int) -> int:
+def allocate(desc: int, ndim: int, dims: int, fortran: int, results: int, n: int) -> int:
     """Fresh arrays for all outputs; 0 when there is no memory (and the error is set)."""
     runtime = load64(desc + D_RUNTIME)
     outputs = load64(desc + D_OUTPUTS)
     operand = desc + D_OPERANDS + OPERAND_SIZE * load64(desc + D_INPUTS)
     k = 0
     while k < outputs:
+        size = n * load64(operand + OPERAND_SIZE * k + 8)
         descr = load64(operand + OPERAND_SIZE * k)
         call(load64(runtime + R_INCREF), descr)
-        made = call(load64(runtime + R_EMPTY), ndim, dims, descr, fortran)
+        if size >= RECYCLED_MIN and size <= RECYCLED_MAX and load64(runtime + R_SET_HANDLER):
+            made = recycled(runtime, ndim, dims, descr, fortran)
+        else:
+            made = call(load64(runtime + R_EMPTY), ndim, dims, descr, fortran)
         if made == 0:
             drop(runtime, results, k)
             return 0
         store64(results + 8 * k, made)
         k = k + 1
     return 1
+
+
+def recycled(runtime: int, ndim: int, dims: int, descr: int, fortran: int) -> int:
+    """A fresh array in memory that another one has left."""
+    before = call(load64(runtime + R_SET_HANDLER), load64(runtime + R_HANDLER))
+    if before == 0:
+        return 0
+    made = call(load64(runtime + R_EMPTY), ndim, dims, descr, fortran)
+    ours = call(load64(runtime + R_SET_HANDLER), before)
+    call(load64(runtime + R_DECREF), before)
+    call(load64(runtime + R_DECREF), ours)
+    return made
 
 
 def drop(runtime: int, results: int, outputs: int) -> int:
@@ -243,8 +269,8 @@ def trouble(desc: int, results: int, raised: int, word: int, scratch: int) -> in
     return none
 
 
-def broadcast(desc: int, args: int, nargs: int) -> int:
-    """The entry for arrays in C order of different shapes."""
+def general(desc: int, args: int, nargs: int) -> int:
+    """The entry for arrays of different shapes and of any strides, as long as NumPy would lay out the results in C order."""
     count = load64(desc + D_INPUTS)
     outputs = load64(desc + D_OUTPUTS)
     total = count + outputs
@@ -255,39 +281,47 @@ def broadcast(desc: int, args: int, nargs: int) -> int:
         if own > ndim:
             ndim = own
         k = k + 1
-    if ndim > MAX_DIMS or ndim == 0 or total > 16:
+    if ndim > MAX_DIMS or ndim == 0 or total > MAX_OPERANDS:
         return slow(desc, args, nargs)
-    shape = stack(8 * MAX_DIMS)
-    strides = stack(8 * MAX_DIMS * 16)
+    shape = stack(64)
+    full = stack(64)
+    strides = stack(1024)
     n = common_shape(args, count, ndim, shape)
     if n <= 0 or n > load64(desc + D_LIMIT):
         return slow(desc, args, nargs)
     spread(args, count, ndim, shape, strides)
+    if falling(ndim, shape, count, strides) == 0:
+        return slow(desc, args, nargs)
     k = 0
     while k < outputs:
         dense_strides(strides + 8 * MAX_DIMS * (count + k), shape, ndim, load64(desc + D_OPERANDS + OPERAND_SIZE * (count + k) + 8))
         k = k + 1
-    full = stack(8 * MAX_DIMS)
     k = 0
     while k < ndim:
         store64(full + 8 * k, load64(shape + 8 * k))
         k = k + 1
     left = coalesce(ndim, shape, strides, total)
+    modes = stack(128)
+    sizes = stack(128)
     mask = 0
     k = 0
-    while k < count:
+    while k < total:
+        size = load64(desc + D_OPERANDS + OPERAND_SIZE * k + 8)
         inner = load64(strides + 8 * (MAX_DIMS * k + left - 1))
-        if inner == 0:
-            mask = mask | (1 << k)
-        else:
-            if inner != load64(desc + D_OPERANDS + OPERAND_SIZE * k + 8):
-                return slow(desc, args, nargs)
+        mode = 0
+        if k < count:
+            if inner == 0:
+                mask = mask | (1 << k)
+            else:
+                mode = inner != size
+        store64(modes + 8 * k, mode)
+        store64(sizes + 8 * k, size)
         k = k + 1
     code = find_code(desc, mask)
     if code == 0:
         return slow(desc, args, nargs)
     results = stack(128)
-    if allocate(desc, ndim, full, 0, results) == 0:
+    if allocate(desc, ndim, full, 0, results, n) == 0:
         return 0
     pointers = stack(128)
     k = 0
@@ -298,18 +332,46 @@ def broadcast(desc: int, args: int, nargs: int) -> int:
     while k < outputs:
         store64(pointers + 8 * (count + k), load64(load64(results + 8 * k) + DATA))
         k = k + 1
-    scratch = stack(8)
-    status = get_status(scratch)
-    if status & EVENTS:
-        set_status(scratch, status & (-1 - ALL_EVENTS))
-    context = stack(load64(code + 16))
-    store64(context, 0)
-    rows(load64(code + 8), context, load64(desc + D_CONSTANTS), left, shape, total, pointers, strides)
-    raised = get_status(scratch) & EVENTS
-    word = load64(context)
-    if raised or word:
-        return trouble(desc, results, raised, word, scratch)
+    job = stack(128)
+    store64(job + J_CODE, load64(code + 8))
+    store64(job + J_CONSTANTS, load64(desc + D_CONSTANTS))
+    store64(job + J_CONTEXT, load64(code + 16))
+    store64(job + J_NDIM, left)
+    store64(job + J_DIMS, shape)
+    store64(job + J_COUNT, total)
+    store64(job + J_POINTERS, pointers)
+    store64(job + J_STRIDES, strides)
+    store64(job + J_MODES, modes)
+    store64(job + J_SIZES, sizes)
+    if n > load64(desc + D_RELEASE):
+        runtime = load64(desc + D_RUNTIME)
+        thread = call(load64(runtime + R_SAVE_THREAD))
+        drive(job)
+        call(load64(runtime + R_RESTORE_THREAD), thread)
+    else:
+        drive(job)
+    if load64(job + J_STATUS) or load64(job + J_WORD):
+        return trouble(desc, results, load64(job + J_STATUS), load64(job + J_WORD), stack(8))
     return given(desc, results)
+
+
+def falling(ndim: int, shape: int, count: int, strides: int) -> int:
+    """1 when no input steps further along a later axis than along an earlier one."""
+    k = 0
+    while k < count:
+        last = 0
+        d = ndim - 1
+        while d >= 0:
+            stride = load64(strides + 8 * (MAX_DIMS * k + d))
+            if stride < 0:
+                stride = 0 - stride
+            if stride != 0 and load64(shape + 8 * d) != 1:
+                if stride < last:
+                    return 0
+                last = stride
+            d = d - 1
+        k = k + 1
+    return 1
 
 
 def find_code(desc: int, mask: int) -> int:

@@ -30,7 +30,8 @@ from .splice import Splicer
 from .target import host
 
 _ndarray: Final = np.ndarray
-LARGE_NS: Final = 250_000  # calls that take longer than this run without the interpreter's lock, on several cores
+LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
+RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 _PIECE_NS: Final = 100_000
 _UNLIMITED: Final = 1 << 62
 
@@ -76,7 +77,8 @@ class FusedKernel:
         self.inputs = [BY_NAME[x.dtype].numpy for x in graph.inputs]
         self.outputs = [BY_NAME[dtype].numpy for dtype in self.lowered.dtypes]
         self.ns_per_element = cost_ns(self.lowered)
-        self.limit = int(LARGE_NS / self.ns_per_element)
+        self.limit = int(LARGE_NS / self.ns_per_element) if threads.cores() > 1 else _UNLIMITED
+        self.release = int(RELEASE_NS / self.ns_per_element)
         self.code(sum(1 << k for k, x in enumerate(graph.inputs) if x.layout in ("scalar", "column")))
 
     @property

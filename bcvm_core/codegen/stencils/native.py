@@ -11,6 +11,7 @@ The operations, whose Python bodies are never run:
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Final
 
 
@@ -262,13 +263,14 @@ class _Function:
         raise SyntaxError(f"{name} is not part of the language")
 
 
-def compile_functions(source: str, exported: tuple[str, ...]) -> str:
-    """The functions of a module's source as LLVM IR; its upper-case names are constants. Raises SyntaxError, KeyError."""
-    tree = ast.parse(source)
+def compile_functions(sources: Sequence[str], exported: tuple[str, ...]) -> str:
+    """The functions of some modules' sources as LLVM IR; their upper-case names are constants. Raises SyntaxError, KeyError."""
     constants: dict[str, int] = {}
-    for s in tree.body:
-        if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.value is not None:
-            constants[s.target.id] = eval(compile(ast.Expression(s.value), "<constant>", "eval"), {"__builtins__": {}}, constants)  # noqa: S307
-    functions = [s for s in tree.body if isinstance(s, ast.FunctionDef)]
+    functions: list[ast.FunctionDef] = []
+    for tree in map(ast.parse, sources):
+        for s in tree.body:
+            if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.value is not None:
+                constants[s.target.id] = ast.literal_eval(s.value)
+        functions += [s for s in tree.body if isinstance(s, ast.FunctionDef)]
     known = {f.name for f in functions}
     return DECLARATIONS + "\n".join(_Function(f, known, constants, f.name in exported).text() for f in functions)
