@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -21,7 +22,8 @@ import numpy as np
 from tests.bench.peers import sources
 from tests.bench.peers.environments import PROGRAMS, PeerError, Process, start
 
-NUMPY_PEERS = ("BCVM", "BCVM, NumPy's text", "NumPy", "numexpr", "numba", "JAX jit", "torch eager", "torch.compile")
+ARRAY_PEERS = ("BCVM", "NumPy", "numexpr", "numba", "JAX jit", "torch eager", "torch.compile")
+BOTH_TEXTS = ("BCVM, NumPy's text", *ARRAY_PEERS)
 TENSOR_PEERS = ("BCVM on MindSpore", "MindSpore PyNative", "ms.jit")
 NEVER_SEEN = {"torch.compile": 1, "ms.jit": 4, "JAX jit": 4, "numba": 2}  # functions per round of those that take long
 PAUSE_S = 0.02  # lets a peer's threads come to rest before the next one is measured
@@ -32,7 +34,7 @@ class Options:
     """How much is measured, and by whom; `left_out` is why a peer takes no part."""
 
     rounds: int = 9
-    seconds: float = 0.03
+    seconds: float = 0.002  # of a batch
     left_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -90,16 +92,14 @@ def alive(names: tuple[str, ...], options: Options) -> list[Process]:
 
 def first(options: Options) -> None:
     """From a never-seen function to its result."""
-    for names, shape in ((NUMPY_PEERS, (64, 64)), (TENSOR_PEERS, (64, 64))):
-        workers = [w for w in alive(names, options) if w.program.name != "BCVM, NumPy's text"]
-        counts = {w.program.name: NEVER_SEEN.get(w.program.name, 15) for w in workers}
+    for names, shape in ((ARRAY_PEERS, (64, 64)), (TENSOR_PEERS, (64, 64))):
+        workers = alive(names, options)
         rounds = max(3, options.rounds - 1)
         seeds = sources.distinct_seeds(1_000_000, 15 * (rounds + 1))
-        times: dict[str, list[float]] = {name: [] for name in counts}
+        times: dict[str, list[float]] = {w.program.name: [] for w in workers}
         for k in range(rounds):
-            own = seeds[15 * k : 15 * k + 15]
-            done = each(workers, lambda w, own=own: w.ask("first", seeds=own[: counts[w.program.name]], shape=shape), options)  # type: ignore[misc]
-            for name, found in done.items():
+            ask = partial(ask_first, seeds[15 * k : 15 * k + 15], shape)
+            for name, found in each(workers, ask, options).items():
                 times[name] += [t / 1e6 for t in found]
         heading(
             "From a never-seen function of six ops to its result, ms",
@@ -109,6 +109,11 @@ def first(options: Options) -> None:
         report_first(times)
         for worker in workers:
             worker.close()
+
+
+def ask_first(seeds: list[int], shape: tuple[int, ...], worker: Process) -> Any:
+    """The first calls of as many functions as the peer's pace allows."""
+    return worker.ask("first", seeds=seeds[: NEVER_SEEN.get(worker.program.name, len(seeds))], shape=shape)
 
 
 def report_first(times: dict[str, list[float]]) -> None:
@@ -124,7 +129,7 @@ def report_first(times: dict[str, list[float]]) -> None:
 
 def warm(options: Options) -> None:
     """Small calls."""
-    workers = alive(NUMPY_PEERS, options)
+    workers = alive(BOTH_TEXTS, options)
     heading("A warm call, us (ratio to NumPy)", "float32", ["an empty one", "relu(x)+1, 16", "relu(x)+1, 64x64", "chain, 64x64"])
     cases = (("nothing", (16,)), ("relu1", (16,)), ("relu1", (64, 64)), ("chain", (64, 64)))
     table(workers, [steady(workers, f, s, options) for f, s in cases], "NumPy")
@@ -150,12 +155,11 @@ def table(workers: list[Process], columns: list[dict[str, float]], base: str) ->
 
 def shapes(options: Options) -> None:
     """New shapes, new patterns."""
-    for names in (NUMPY_PEERS, TENSOR_PEERS):
-        workers = [w for w in alive(names, options) if w.program.name != "BCVM, NumPy's text"]
+    for names in (ARRAY_PEERS, TENSOR_PEERS):
+        workers = alive(names, options)
         each(workers, lambda w: w.ask("prepare", case="c", function="chain", shape=(64, 64), seconds=options.seconds), options)
         asked = [(40 + 3 * k % 31, 40 + 5 * k % 37) for k in range(60)]
-        early = each(workers, lambda w: w.ask("shapes", case="c", shapes=asked[:20]), options)
-        late = each(workers, lambda w: w.ask("shapes", case="c", shapes=asked[20:]), options)
+        early, late = (each(workers, partial(ask_shapes, part), options) for part in (asked[:20], asked[20:]))
         heading(
             "The chain for a new shape of the same pattern: single calls, us, medians",
             "float32",
@@ -172,6 +176,10 @@ def shapes(options: Options) -> None:
             worker.close()
 
 
+def ask_shapes(asked: list[tuple[int, int]], worker: Process) -> Any:
+    return worker.ask("shapes", case="c", shapes=asked)
+
+
 def patterns(workers: list[Process], options: Options) -> None:
     """The first call for other ways in which b repeats in x."""
     found = [each(workers, lambda w: w.ask("patterns", function="chain", shape=(64, 64)), options) for _ in range(3)]
@@ -185,7 +193,7 @@ def patterns(workers: list[Process], options: Options) -> None:
 
 def chain(options: Options) -> None:
     """One expression, all sizes."""
-    workers = alive(NUMPY_PEERS, options)
+    workers = alive(BOTH_TEXTS, options)
     sizes = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
     heading("sigmoid(relu(x+b)*2+1)*tanh(x+b), us (ratio to NumPy)", "float32", [f"{n:,}" for n in sizes])
     columns = [steady(workers, "chain", (n,), options) for n in sizes]
@@ -198,9 +206,7 @@ def memory(options: Options) -> None:
     """The peak of one call, in fresh processes."""
     elements = 100_000_000
     heading("Peak memory of eight ops on 400 MB, MB", "float32", ["above input", "output", "above both, %"])
-    for name in NUMPY_PEERS:
-        if name == "BCVM, NumPy's text" or name in options.left_out:
-            continue
+    for name in ARRAY_PEERS:
         workers = start((name,), options.left_out)
         for answer in each(workers, lambda w: w.ask("peak", function="eight", elements=elements), options).values():
             over = (answer["peak"] - answer["out"]) / (2 * answer["out"])
@@ -239,7 +245,7 @@ def main() -> None:
     parser.add_argument("--without", action="append", default=[], choices=[p.name for p in PROGRAMS], help="leave out a peer")
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     given = parser.parse_args()
-    options = Options(3, 0.01) if given.quick else Options()
+    options = Options(3, 0.001) if given.quick else Options()
     options.left_out.update(dict.fromkeys(given.without, "as was asked"))
     wanted = [s for s in given.only.split(",") if s] or list(SECTIONS)
     for name in wanted:

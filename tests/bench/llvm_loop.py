@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -178,7 +179,7 @@ def main() -> None:
         runs: dict[str, Callable[[], None]] = {"spliced": run_of(kernel, [x, b], outs["spliced"])}
         for name, loop in loops.items():
             to = outs[name].__array_interface__["data"][0]
-            runs[name] = lambda loop=loop, to=to: loop(at[0], at[1], to, n)  # type: ignore[misc]
+            runs[name] = partial(loop, *at, to, n)
         once = measured(runs["spliced"], 3)
         calls = max(1, int(ROUND_NS / max(once, 1)))
         rounds = [{name: measured(run, calls) / n for name, run in runs.items()} for _ in range(ROUNDS)]

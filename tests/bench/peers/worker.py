@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import sources
 
+BATCHES = 5
 _clock = time.perf_counter_ns
 
 
@@ -70,8 +71,15 @@ class Worker:
         self.cases: dict[str, tuple[Callable[..., Any], list[Any], int]] = {}
         self.files = 0
 
-    def function(self, text: str) -> Callable[..., Any]:
-        """A function defined in a file of its own, so that whoever wants its source finds it."""
+    def named(self, name: str) -> Callable[..., Any]:
+        """A named function, compiled."""
+        return self.peer.compiled(self.function(sources.function(name, self.peer.words), sources.TREES[name], sources.ARITY[name]))
+
+    def function(self, text: str, tree: Any, arity: int) -> Callable[..., Any]:
+        """A function in a file of its own, so that whoever wants its source finds it."""
+        own = self.peer.text(tree)
+        if own is not None:
+            text = f"def f({', '.join('xb'[:arity])}):\n    {own}\n"
         self.files += 1
         path = self.folder / f"m{self.files}.py"
         path.write_text(self.peer.header + text)
@@ -92,11 +100,8 @@ class Worker:
 
     def prepare(self, case: str, function: str, shape: list[int], seconds: float) -> dict[str, Any]:
         """Compile, warm up, and see how many calls fill a round. The result's few numbers tell whether all computed the same."""
-        tree, arity = sources.TREES[function], sources.ARITY[function]
-        text = self.peer.text(tree)
-        body = sources.function(function, self.peer.words) if text is None else f"def f({', '.join('xb'[:arity])}):\n    {text}\n"
-        call = self.peer.compiled(self.function(body))
-        arguments = self.arguments(shape, arity)
+        call = self.named(function)
+        arguments = self.arguments(shape, sources.ARITY[function])
         for _ in range(3):
             result = self._call(call, arguments)
         self.peer.ready()
@@ -111,9 +116,9 @@ class Worker:
         return {"calls": calls, "sample": [float(v) for v in flat[:: max(1, flat.size // 16)]], "dtype": str(flat.dtype)}
 
     def round(self, case: str) -> float:
-        """Nanoseconds per call."""
+        """Nanoseconds per call: the least of a few batches, each so short that other programs leave some of them alone."""
         call, arguments, calls = self.cases[case]
-        return self._loop(call, arguments, calls) / calls
+        return min(self._loop(call, arguments, calls) for _ in range(BATCHES)) / calls
 
     def forget(self, case: str) -> None:
         self.cases.pop(case, None)
@@ -122,10 +127,7 @@ class Worker:
         """Nanoseconds from each never-seen function to its first result; the second call is not in them."""
         times = []
         for seed in seeds:
-            tree = sources.generated_tree(seed)
-            text = self.peer.text(tree)
-            body = sources.generated(seed, self.peer.words) if text is None else f"def f(x, b):\n    {text}\n"
-            function = self.function(body)
+            function = self.function(sources.generated(seed, self.peer.words), sources.generated_tree(seed), 2)
             arguments = self.arguments(shape, 2)
             start = _clock()
             self._call(self.peer.compiled(function), arguments)
@@ -144,7 +146,7 @@ class Worker:
     def patterns(self, function: str, shape: list[int]) -> list[float]:
         """Nanoseconds of the first calls for ways of broadcasting that the function has not met, then of a call met before."""
         arity = sources.ARITY[function]
-        call = self.peer.compiled(self.function(sources.function(function, self.peer.words)))
+        call = self.named(function)
         x = self.arguments(shape, 1)
         for _ in range(30):
             self._call(call, x * arity)
@@ -156,10 +158,7 @@ class Worker:
 
     def peak(self, function: str, elements: int) -> dict[str, float]:
         """Bytes at the peak of one call over what was resident before, less the result."""
-        tree = sources.TREES[function]
-        text = self.peer.text(tree)
-        body = sources.function(function, self.peer.words) if text is None else f"def f(x):\n    {text}\n"
-        call = self.peer.compiled(self.function(body))
+        call = self.named(function)
         for _ in range(3):
             self._call(call, self.arguments([1000], 1))
             self.peer.ready()
