@@ -111,6 +111,7 @@ def _executable(image: bytes) -> int:
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
         raise LoadError(f"executable memory is barred (errno {ctypes.get_errno()})")
     _mappings.append(mapping)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(mapping))  # at exit, objects that call into it may go after this module
     return address
 
 

@@ -15,15 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ... import config
 from . import entry_code as c
-from . import recycle_code as r
 from .driver import driver
 from .kernel import FusedKernel, underflow_ignored
+from .recycle import numpy_function, recycling
 
 _FASTCALL: Final = 0x80
 _EMPTY_INDEX: Final = 184  # PyArray_Empty in NumPy's table of functions
-_SET_HANDLER_INDEX: Final = 304  # PyDataMem_SetHandler
 
 
 class _MethodDef(ctypes.Structure):
@@ -35,17 +33,6 @@ _kept: list[Any] = []  # what native code refers to for ever
 
 def _address(name: str) -> int:
     found = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
-    assert found is not None
-    return found
-
-
-def _numpy_function(index: int) -> int:
-    """The address of a function in NumPy's table."""
-    module = (np._core if hasattr(np, "_core") else np.core)._multiarray_umath
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = get(module._ARRAY_API, None)
-    found = ctypes.c_void_p.from_address(table + 8 * index).value
     assert found is not None
     return found
 
@@ -87,55 +74,15 @@ def _allocation_works(function: int) -> bool:
     return True
 
 
-def recycling() -> tuple[int, int]:
-    """(NumPy's function that chooses the allocator, ours), or zeros where large results are not recycled."""
-    if config.current.recycled_bytes <= 0:
-        return 0, 0
-    return _numpy_function(_SET_HANDLER_INDEX), id(_handler())
-
-
-class _Allocator(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_void_p) for name in ("pool", "malloc", "calloc", "realloc", "free"))
-
-
-class _Handler(ctypes.Structure):
-    """NumPy's PyDataMem_Handler."""
-
-    _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
-
-
-@cache
-def pool() -> Any:
-    """The free blocks of large results: `recycle_code.py`."""
-    libc = ctypes.CDLL(None)
-    functions = [ctypes.cast(getattr(libc, name), ctypes.c_void_p).value for name in ("free", "aligned_alloc", "calloc", "realloc")]
-    block = ctypes.create_string_buffer(r.P_BLOCKS + 16 * (r.BLOCKS_MAX + 1))
-    struct.pack_into("<5q", block, 0, *functions, config.current.recycled_bytes)
-    return block
-
-
-@cache
-def _handler() -> Any:
-    """NumPy's description of the allocator."""
-    found = driver().addresses
-    functions = (found[f"block_{name}"] for name in ("malloc", "calloc", "realloc", "free"))
-    handler = _Handler(b"bcvm", 1, _Allocator(ctypes.addressof(pool()), *functions))
-    make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    name = ctypes.create_string_buffer(b"mem_handler")
-    _kept.extend((handler, name))
-    return make(ctypes.addressof(handler), ctypes.addressof(name), None)
-
-
 @cache
 def _runtime() -> int:
     """The address of the block of addresses; 0 where native entries can't be made."""
     try:
-        if not _layout_holds() or not _allocation_works(_numpy_function(_EMPTY_INDEX)):
+        if not _layout_holds() or not _allocation_works(numpy_function(_EMPTY_INDEX)):
             return 0
         values = (
             id(np.ndarray),
-            _numpy_function(_EMPTY_INDEX),
+            numpy_function(_EMPTY_INDEX),
             id(None),
             id(True),
             _address("Py_IncRef"),
@@ -228,12 +175,15 @@ def _write_codes(descriptor: bytes, codes: dict[int, Any]) -> None:
     write(at + c.D_CODES).value = len(ordered)
 
 
+new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+
 def entry_for(kernel: FusedKernel) -> Callable[..., Any]:
     """The fastest function `(*arrays)` for a kernel."""
     if not _runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
         return kernel.call
     held = _Held(kernel)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    function: Callable[..., Any] = make(ctypes.addressof(_method()), held.descriptor, held)
+    function: Callable[..., Any] = new_function(ctypes.addressof(_method()), held.descriptor, held)
     return function

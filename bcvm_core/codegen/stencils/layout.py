@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .graph import Const, FusedGraph
+from .recycle import empty
 
 Pattern = tuple[tuple[int, ...], tuple[int, ...]]  # per axis: length (1 or 2), and the rank of its stride (0: no stride) with its sign
 
@@ -15,14 +16,14 @@ Pattern = tuple[tuple[int, ...], tuple[int, ...]]  # per axis: length (1 or 2), 
 def empty_outputs(graph: FusedGraph, arrays: list[Any], shape: tuple[int, ...], dtypes: list[Any]) -> list[Any]:
     """Fresh arrays for the outputs, laid out as NumPy's own results would be."""
     if all(x.flags.c_contiguous for x in arrays):
-        return [np.empty(shape, dtype) for dtype in dtypes]
+        return [empty(shape, dtype) for dtype in dtypes]
     orders = _orders(graph, tuple(map(_pattern, arrays)), len(shape))
     return [_empty(shape, dtype, order) for dtype, order in zip(dtypes, orders, strict=True)]
 
 
 def _empty(shape: tuple[int, ...], dtype: Any, order: tuple[int, ...]) -> Any:
     """An array whose axis order[0] varies slowest."""
-    made = np.empty([shape[axis] for axis in order], dtype)
+    made = empty([shape[axis] for axis in order], dtype)
     return made.transpose(np.argsort(order)) if order else made
 
 
