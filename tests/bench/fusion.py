@@ -40,11 +40,11 @@ class Options:
 
 def heading(text: str, first: str, columns: list[str]) -> None:
     """The head of a table."""
-    print(f"\n{text}\n{first:<24}" + "".join(f"{c:>20}" for c in columns), flush=True)
+    print(f"\n{text}\n{first:<24}" + "".join(f"{c:>18}" for c in columns), flush=True)
 
 
 def line(name: str, cells: list[str]) -> None:
-    print(f"{name:<24}" + "".join(f"{c:>20}" for c in cells), flush=True)
+    print(f"{name:<24}" + "".join(f"{c:>18}" for c in cells), flush=True)
 
 
 def each(workers: list[Process], ask: Callable[[Process], Any], options: Options) -> dict[str, Any]:
@@ -91,20 +91,20 @@ def alive(names: tuple[str, ...], options: Options) -> list[Process]:
 
 
 def first(options: Options) -> None:
-    """From a never-seen function to its result."""
+    """From a never-seen function to its result. "Processor" is the time spent in the peer's own process; compilers it starts are not in it."""
     for names, shape in ((ARRAY_PEERS, (64, 64)), (TENSOR_PEERS, (64, 64))):
         workers = alive(names, options)
         rounds = max(3, options.rounds - 1)
         seeds = sources.distinct_seeds(1_000_000, 15 * (rounds + 1))
-        times: dict[str, list[float]] = {w.program.name: [] for w in workers}
+        times: dict[str, list[list[float]]] = {w.program.name: [] for w in workers}
         for k in range(rounds):
             ask = partial(ask_first, seeds[15 * k : 15 * k + 15], shape)
             for name, found in each(workers, ask, options).items():
-                times[name] += [t / 1e6 for t in found]
+                times[name] += [[wall / 1e6, cpu / 1e6] for wall, cpu in found]
         heading(
             "From a never-seen function of six ops to its result, ms",
             f"float32 {shape}",
-            ["functions", "first of all", "median", "P99", "ratio to ours"],
+            ["functions", "first of all", "wall: median", "P99", "processor: median", "P99", "to ours"],
         )
         report_first(times)
         for worker in workers:
@@ -116,15 +116,17 @@ def ask_first(seeds: list[int], shape: tuple[int, ...], worker: Process) -> Any:
     return worker.ask("first", seeds=seeds[: NEVER_SEEN.get(worker.program.name, len(seeds))], shape=shape)
 
 
-def report_first(times: dict[str, list[float]]) -> None:
+def report_first(times: dict[str, list[list[float]]]) -> None:
     """Lines of medians; the very first call of a process stands apart."""
-    ours = next((median(t[1:]) for name, t in times.items() if name.startswith("BCVM") and len(t) > 1), float("nan"))
-    for name, own in times.items():
-        if len(own) < 2:
+    ours = next((median(cpu for _, cpu in t[1:]) for name, t in times.items() if name.startswith("BCVM") and len(t) > 1), float("nan"))
+    for name, found in times.items():
+        if len(found) < 2:
             continue
-        rest = sorted(own[1:])
-        p99 = f"{rest[int(len(rest) * 0.99)]:.2f}" if len(rest) >= 50 else f"<= {rest[-1]:.2f}"
-        line(name, [str(len(own)), f"{own[0]:.2f}", f"{median(rest):.3f}", p99, f"{median(rest) / ours:.2f}"])
+        columns = [sorted(t[k] for t in found[1:]) for k in range(2)]
+        cells = [str(len(found)), f"{found[0][0]:.1f}"]
+        for own in columns:
+            cells += [f"{median(own):.3f}", f"{own[int(len(own) * 0.99)]:.2f}" if len(own) >= 50 else f"<= {own[-1]:.2f}"]
+        line(name, [*cells, f"{median(columns[1]) / ours:.3f}"])
 
 
 def warm(options: Options) -> None:

@@ -1,6 +1,6 @@
 """How long BCVM takes for what it has never seen, and where: `python -m tests.bench.splicing [--functions N] [--graphs N]`.
 
-Three distances to the first result, each for functions that all differ in their six ops: from a
+Distances to the first result, each for functions that all differ in their six ops: from a
 segment and its arguments (the splice), from a linked function (plan, splice, call), and from a
 Python function (source, regions, compile, plan, splice, call). The table under them gives the parts
 of the last one, each without the parts in it. "cpu" is the time of the processor, which a busy
@@ -99,14 +99,21 @@ def segment_of(function: Any) -> segments.Segment:
 
 
 def first_splices(seeds: list[int]) -> list[Times]:
-    """From segments to results."""
+    """From segments to results, one after the other."""
+    x, b = arguments()
+    sites = [FusedSite(segment_of(bcvm.jit(plain(seed)))) for seed in seeds]
+    times = [timed(site, *(x, b)[: len(site.segment.inputs)]) for site in sites]
+    assert all(site.calls == 1 for site in sites), {p.reason for site in sites for p in site.patterns.values()}
+    return times
+
+
+def splices_between(seeds: list[int]) -> list[Times]:
+    """The same, each right after its function was linked: nothing of the splicer is in the processor's caches any more."""
     x, b = arguments()
     out = []
     for seed in seeds:
-        segment = segment_of(bcvm.jit(plain(seed)))
-        site = FusedSite(segment)
-        out.append(timed(site, *(x, b)[: len(segment.inputs)]))
-        assert site.calls == 1, [p.reason for p in site.patterns.values()]
+        site = FusedSite(segment_of(bcvm.jit(plain(seed))))
+        out.append(timed(site, *(x, b)[: len(site.segment.inputs)]))
     return out
 
 
@@ -199,11 +206,12 @@ def main() -> None:
         print("splicing: left out, there are no stencils for this machine")
         return
     graphs, functions = options.graphs, options.functions
-    seeds = sources.distinct_seeds(0, graphs + 3 * functions)
+    seeds = sources.distinct_seeds(0, 2 * graphs + 3 * functions)
     head = f"{'to the first result on 64 x 64 float32, ms':<46}{'count':>6}"
     print(head + "".join(f"{clock:>10}{'median':>9}{'P99':>9}{'most':>9}" for clock in ("wall 1st", "cpu 1st")))
     rounds: tuple[tuple[str, Callable[[list[int]], list[Times]], int], ...] = (
         ("from a verified segment and its arguments", first_splices, graphs),
+        ("the same, each after other work", splices_between, graphs),
         ("from a linked function and its arguments", first_runs, functions),
         ("from a Python function of six ops", first_calls, functions),
     )
