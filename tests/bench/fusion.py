@@ -91,7 +91,7 @@ def alive(names: tuple[str, ...], options: Options) -> list[Process]:
 
 
 def first(options: Options) -> None:
-    """From a never-seen function to its result. "Processor" is the time spent in the peer's own process; compilers it starts are not in it."""
+    """From a never-seen function to its result. "Processor" is time in the peer's own process, without compilers that it starts."""
     for names, shape in ((ARRAY_PEERS, (64, 64)), (TENSOR_PEERS, (64, 64))):
         workers = alive(names, options)
         rounds = max(3, options.rounds - 1)
