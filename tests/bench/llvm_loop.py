@@ -158,6 +158,16 @@ def measured(run: Callable[[], None], calls: int) -> float:
     return (time.thread_time_ns() - start) / calls
 
 
+def same_results(runs: dict[str, Callable[[], None]], out: Any) -> None:
+    """All of them fill the buffer with the same numbers."""
+    runs["spliced"]()
+    expected = out.copy()
+    for name, run in runs.items():
+        out[:] = 0
+        run()
+        assert np.allclose(out, expected, rtol=1e-5), name
+
+
 def main() -> None:
     """Print the table."""
     if not testing.await_stencils():
@@ -174,17 +184,15 @@ def main() -> None:
     for n in SIZES:
         rng = np.random.default_rng(n)
         x, b = (rng.uniform(-3, 3, n).astype(np.float32) for _ in range(2))
-        outs = {name: np.zeros(n, np.float32) for name in table}
-        at = [v.__array_interface__["data"][0] for v in (x, b)]
-        runs: dict[str, Callable[[], None]] = {"spliced": run_of(kernel, [x, b], outs["spliced"])}
-        for name, loop in loops.items():
-            to = outs[name].__array_interface__["data"][0]
-            runs[name] = partial(loop, *at, to, n)
+        out = np.zeros(n, np.float32)
+        at = [v.__array_interface__["data"][0] for v in (x, b, out)]
+        runs: dict[str, Callable[[], None]] = {"spliced": run_of(kernel, [x, b], out)}
+        runs.update({name: partial(loop, *at, n) for name, loop in loops.items()})
+        same_results(runs, out)
         once = measured(runs["spliced"], 3)
         calls = max(1, int(ROUND_NS / max(once, 1)))
         rounds = [{name: measured(run, calls) / n for name, run in runs.items()} for _ in range(ROUNDS)]
         for name in table:
-            assert np.allclose(outs[name], outs["spliced"], rtol=1e-5), name
             own, base = (median(r[k] for r in rounds) for k in (name, "spliced"))
             table[name].append(f"{own:.3f} ({own / base:.2f})")
     for name, cells in table.items():
