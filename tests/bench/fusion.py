@@ -1,4 +1,4 @@
-"""Fused kernels beside everybody else's: `python -m tests.bench.fusion [--only first,warm,...] [--without NAME] [--quick]`.
+"""Fused kernels beside everybody else's: `python -m tests.bench.fusion [--only first,warm,...] [--without NAME] [--one-core]`.
 
 Every peer is a worker in an environment of its own (`tests.bench.peers`), with the same inputs and
 expressions. In each round all of them measure once, one after the other; the median of the rounds counts,
@@ -8,6 +8,7 @@ and ratios are those of medians. Peers that cannot be installed are left out, wi
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -247,10 +248,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.fusion")
     parser.add_argument("--only", default="", help=f"some of {','.join(SECTIONS)}")
     parser.add_argument("--without", action="append", default=[], choices=[p.name for p in PROGRAMS], help="leave out a peer")
+    parser.add_argument("--one-core", action="store_true", help="everybody on one and the same core: steadier on a busy machine")
     parser.add_argument("--quick", action="store_true", help="three short rounds")
     given = parser.parse_args()
     options = Options(3, 0.001) if given.quick else Options()
     options.left_out.update(dict.fromkeys(given.without, "as was asked"))
+    if given.one_core:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # workers inherit it
     wanted = [s for s in given.only.split(",") if s] or list(SECTIONS)
     for name in wanted:
         SECTIONS[name](options)
