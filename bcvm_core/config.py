@@ -52,6 +52,7 @@ class Config:
     force_tier: str | None = None  # BCVM_FORCE_TIER: "interpreter", "linked" or "plain" instead of the best that works
     fuse: bool = True  # BCVM_FUSE=0: no fused kernels, every op runs by itself
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
+    fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
 
 
@@ -66,6 +67,7 @@ def _from_environment() -> Config:
         force_tier=os.environ.get("BCVM_FORCE_TIER") or None,
         fuse=_flag("BCVM_FUSE", True),
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
+        fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
     )
 

@@ -110,6 +110,20 @@ def _core() -> Iterator[Finding]:
         yield _package("core", package)
     yield _executable_memory()
     yield _kernel_cache()
+    yield _fused_kernels()
+
+
+def _fused_kernels() -> Finding:
+    """How chains of elementwise ops become one kernel here."""
+    from .codegen.stencils import kernel, library, target
+
+    engine, reason = kernel.engine()
+    if engine == "tape":
+        cost = "chains of ops run block by block in NumPy: same bits, several times slower"
+        return Finding("core", "fused kernels", MISSING if "BCVM_" not in reason else NOTE, f"tape: {reason}", cost)
+    host = target.host()
+    state = "stored" if library.is_stored() else "compiled at first use (a few seconds, once)"
+    return Finding("core", "fused kernels", OK, f"spliced from stencils for {host.level if host else '?'}, {state}")
 
 
 def _executable_memory() -> Finding:

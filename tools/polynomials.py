@@ -208,7 +208,8 @@ def main() -> None:
     out = [
         '"""Constants of the canonical algorithms; written by `tools/polynomials.py`, not by hand.',
         "",
-        "Coefficients are low order first. FIT holds (for float32, for float64) pairs, computed in doubles; FIT32 is for what is computed in float32.",
+        "Coefficients are low order first. FIT holds (for float32, for float64) pairs, computed in doubles;",
+        "FIT32 is for what is computed in float32.",
         '"""',
         "",
         "from __future__ import annotations",

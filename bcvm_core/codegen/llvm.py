@@ -114,11 +114,13 @@ class LlvmBuilder:
 
     def scale(self, y: Any, n: Any) -> Value:
         """Two steps: 2^n itself may not exist though the product does, and the first step is exact for the y that are used."""
-        y, n = self.value(y), self.value(n)
+        y = self.value(y)
+        n = self.value(n)
         half = n * 0.5 + _MAGIC32
         rest = (n - (half - _MAGIC32)) + _MAGIC32
-        powers = [self.from_bits((self.bits(v) << 23) + _ONE32) for v in (half, rest)]
-        return y * powers[0] * powers[1]
+        first, second = (self.from_bits((self.bits(v) << 23) + _ONE32) for v in (half, rest))
+        scaled: Value = y * first * second
+        return scaled
 
     def at_most(self, x: Value, bound: float) -> Value:
         return self.select(x > bound, bound, x)

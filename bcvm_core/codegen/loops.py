@@ -122,6 +122,11 @@ def loop_for(op: str, dtype: str) -> Loop:
     return loop
 
 
+def known(op: str, dtype: str) -> Loop | None:
+    """The loop, if somebody asked for it before."""
+    return _loops.get((op, dtype))
+
+
 def compiler_is_there() -> bool:
     return _may_compile and _llvmlite_is_installed()
 

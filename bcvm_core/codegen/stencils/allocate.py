@@ -120,7 +120,7 @@ class _Allocator:
             how = "lds" if self.repeated[what.input] else "ld"
             self.out.append((f"{how}.{what.memory}/{slot}", POINTERS_AT + 8 * what.input, 0))
         elif type(what) is Constant:
-            self.out.append((f"ldk.{what.type}/{slot}", 0, 8 * what.index))
+            self.out.append((f"ldk.{what.type}/{slot}", 0, 8 * what.number))
         self.put(value, slot)
 
     def held(self, value: int, keep: tuple[int, ...]) -> int:

@@ -95,9 +95,9 @@ class Arena:
                 self._end += block
                 return self._end - block
             self._used -= block
-            if waiting := self._larger(block):
+            if at := self._larger(block):
                 self._used += block
-                return waiting
+                return at
         raise ArenaError(f"all {self.size >> 20} MiB for code are in use")
 
     def _larger(self, block: int) -> int:

@@ -211,9 +211,7 @@ def _control(m: Module) -> None:
 
     branch("loop_begin", lambda e: e.new("icmp eq i64 %n, 0"), lambda e: "0", False)
     branch("loop_end", lambda e: e.new(f"icmp slt i64 {_step(e)}, %n"), _step, True)
-    branch(
-        "tail_begin", lambda e: e.new(f"icmp eq i64 {e.new(f'load i64, ptr {e.fixed_place(MASK_AT)}')}, 0"), lambda e: "%i", False
-    )
+    branch("tail_begin", lambda e: e.new(f"icmp eq i64 {e.new(f'load i64, ptr {e.fixed_place(MASK_AT)}')}, 0"), lambda e: "%i", False)
 
     def finish(e: Emitter) -> None:
         e.declared.add("declare void @llvm.x86.avx.vzeroupper()")

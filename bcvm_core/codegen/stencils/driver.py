@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from ..loops import MAKERS, Loop, loop_for
 
+SOURCES: Final = ("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code")
 EXPORTED: Final = ("entry", "site", "drive", "block_malloc", "block_calloc", "block_realloc", "block_free")
 
 
 class Driver(Loop):
-    """Addresses of the functions of `entry_code.py` and `recycle_code.py`; none, and 0, until they are there."""
+    """Addresses of the functions of the files that end in `_code`; none, and 0, until they are there."""
 
     __slots__ = ("entry", "site", "addresses", "drive")
     optimise = True
@@ -27,7 +28,7 @@ class Driver(Loop):
         from .native import compile_functions
 
         files = resources.files(__package__)
-        sources = [files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("entry_code", "recycle_code")]
+        sources = [files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in SOURCES]
         return compile_functions(sources, EXPORTED)
 
     def _symbols(self) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from . import entry_code as c
+from . import offsets as c
 from .driver import driver
 from .kernel import FusedKernel, underflow_ignored
 from .recycle import numpy_function, recycling

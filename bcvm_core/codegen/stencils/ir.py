@@ -29,7 +29,21 @@ ELEMENT: Final = {  # LLVM's name of each compute type; unsigned integers are a 
     "u32": "i32",
     "u64": "i64",
 }
-SIZE: Final = {"f32": 4, "f64": 8, "b": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "f16": 2, "bf16": 2}
+SIZE: Final = {
+    "f32": 4,
+    "f64": 8,
+    "b": 1,
+    "i8": 1,
+    "i16": 2,
+    "i32": 4,
+    "i64": 8,
+    "u8": 1,
+    "u16": 2,
+    "u32": 4,
+    "u64": 8,
+    "f16": 2,
+    "bf16": 2,
+}
 _BITS: Final = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 WORD_AT: Final = 0  # ctx: events of canonical algorithms, a bit set
@@ -171,7 +185,9 @@ class Emitter(LlvmBuilder):
         """Vectors of `count` elements end to end; their number is a power of two."""
         while len(parts) > 1:
             t = self.vector(element, count)
-            parts = [self.new(f"shufflevector {t} {a}, {t} {b}, {_indices(0, 2 * count)}") for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [
+                self.new(f"shufflevector {t} {a}, {t} {b}, {_indices(0, 2 * count)}") for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
             count *= 2
         return parts[0]
 

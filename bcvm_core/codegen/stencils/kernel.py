@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ... import fpstatus
+from ... import config, fpstatus
 from ...dtypes import BY_NAME
 from . import arena, layout, threads
-from . import entry_code as c
+from . import offsets as c
 from .allocate import allocate
 from .driver import driver
 from .graph import FusedGraph, NotFusable
-from .library import splicer
+from .library import is_ready, obstacle, splicer
 from .lower import Computed, Lowered, facts, lower
 from .splice import Splicer
 from .target import host
@@ -132,21 +132,9 @@ class FusedKernel:
 
     def plan(self, arrays: Sequence[Any], outs: Sequence[Any] | None) -> Any:
         """(outputs, job, pieces of the job), or None where the arrays don't fit."""
-        if len(arrays) != len(self.inputs):
-            return None
-        for x, dtype in zip(arrays, self.inputs, strict=True):
-            if type(x) is not _ndarray or x.dtype != dtype:
-                return None
-        shape = arrays[0].shape
-        if any(x.shape != shape for x in arrays):
-            try:
-                shape = np.broadcast_shapes(*(x.shape for x in arrays))
-            except ValueError:
-                return None
-        if not shape or 0 in shape or len(shape) > 32:
-            return None
-        made = self._outputs(arrays, outs, shape)
-        if made is None:
+        shape = fitting_shape(arrays, self.inputs)
+        made = None if shape is None else self._outputs(arrays, outs, shape)
+        if made is None or shape is None:
             return None
         wide = [x if x.shape == shape else np.broadcast_to(x, shape) for x in arrays]
         dims, strides = _axes(shape, [x.strides for x in (*wide, *made)])
@@ -203,6 +191,22 @@ class FusedKernel:
         else:
             threads.workers.run(run, pieces, threads.cores())
         return word, status
+
+
+def fitting_shape(arrays: Sequence[Any], dtypes: Sequence[Any]) -> tuple[int, ...] | None:
+    """The full shape of arrays of these types; None where they are others, or there is nothing to compute."""
+    if len(arrays) != len(dtypes):
+        return None
+    for x, dtype in zip(arrays, dtypes, strict=True):
+        if type(x) is not _ndarray or x.dtype != dtype:
+            return None
+    shape: tuple[int, ...] = arrays[0].shape
+    if any(x.shape != shape for x in arrays):
+        try:
+            shape = np.broadcast_shapes(*(x.shape for x in arrays))
+        except ValueError:
+            return None
+    return None if not shape or 0 in shape else shape
 
 
 def _packed(common: Any, piece: Any) -> tuple[Any, Any]:
@@ -282,4 +286,17 @@ def underflow_ignored() -> bool:
 
 def kernel_for(graph: FusedGraph) -> FusedKernel:
     """A fused kernel. Raises NotFusable with the reason (also while stencils are still being compiled)."""
+    knobs = config.current
+    if not (knobs.use_llvm and knobs.fusion_engine == "auto" and is_ready()) and engine()[0] == "tape":
+        from .tape import TapeKernel
+
+        return TapeKernel(graph)
     return FusedKernel(graph)
+
+
+def engine() -> tuple[str, str]:
+    """("stencils", "") or ("tape", why): how graphs are fused in this process."""
+    if config.current.fusion_engine == "tape":
+        return "tape", "asked for by BCVM_FUSION_ENGINE"
+    reason = obstacle()
+    return ("tape", reason) if reason else ("stencils", "")

@@ -53,7 +53,8 @@ def _small(pattern: Pattern) -> Any:
 
 def _result_like(operands: list[Any]) -> Any:
     """What a function of these operands would allocate."""
-    made: Any = np.nditer([*operands, None], ["zerosize_ok"], [["readonly"]] * len(operands) + [["writeonly", "allocate"]])
+    flags: Any = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
+    made: Any = np.nditer([*operands, None], ["zerosize_ok"], flags)
     return made.operands[-1]
 
 

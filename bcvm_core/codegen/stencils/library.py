@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from ... import config
 from .. import store
-from ..loops import MAKERS, Loop, loop_for
+from ..loops import MAKERS, Loop, compiler_is_there, known, loop_for
 from . import arena, target
 from .blob import Blob, BlobError, load
 from .graph import NotFusable
@@ -82,6 +83,35 @@ def family(width: int) -> Family:
     found = loop_for("stencils", _TYPES[width])
     assert isinstance(found, Family)
     return found
+
+
+def obstacle() -> str:
+    """Why there will be no stencils in this process; "" where there are some, or they are on their way."""
+    if not config.current.use_llvm:
+        return "generated code is switched off (BCVM_LLVM=0)"
+    if target.host() is None:
+        return "there are no stencils for this processor or system"
+    try:
+        arena.shared()
+    except arena.ArenaError as error:
+        return str(error)
+    for name in _TYPES.values():
+        found = known("stencils", name)
+        if found is not None and found.failed:
+            return found.failed
+    if not compiler_is_there() and not is_stored():
+        return "the stencils were never compiled, and llvmlite is not there to do it"
+    return ""
+
+
+def is_ready() -> bool:
+    """Whether a family was loaded: then nothing is in the way."""
+    return any(found is not None and found.ready for found in (known("stencils", name) for name in _TYPES.values()))
+
+
+def is_stored() -> bool:
+    """Whether both families are on the disk, so that no process has to compile them."""
+    return all((store.directory() / f"stencils_{name}.obj").exists() for name in _TYPES.values())
 
 
 def splicer(width: int) -> Splicer:

@@ -1,4 +1,4 @@
-"""From a graph of ops to typed steps over stencils: ops expanded into primitives, constants collected, dead values left out where nobody can tell."""
+"""From a graph of ops to typed steps: ops expanded into primitives, constants collected, dead values left out where nobody can tell."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Loaded(NamedTuple):
 
 
 class Constant(NamedTuple):
-    """A value that is the same everywhere: constant number `index`, of a register type."""
+    """A value that is the same everywhere: constant `number`, of a register type."""
 
-    index: int
+    number: int
     type: str
 
 
@@ -65,9 +65,7 @@ class Facts(NamedTuple):
 @cache
 def facts() -> dict[str, Facts]:
     """The facts of every primitive by name."""
-    return {
-        p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result)), p.const, p.operands) for p in table().values()
-    }
+    return {p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result)), p.const, p.operands) for p in table().values()}
 
 
 @cache
@@ -114,7 +112,7 @@ def lower(graph: FusedGraph) -> Lowered:
         refs.append(b.add(("in", index), Loaded, index, memory))
         dtypes.append(given.dtype)
     for node in graph.nodes:
-        described = tuple([x if type(x) is Const else dtypes[x] for x in node.operands])
+        described = tuple([x if type(x) is Const else dtypes[x] for x in node.operands])  # type: ignore[index]
         found = expansion(node.op, described, node.attrs)
         temps: list[int] = []
         for step in found.steps:

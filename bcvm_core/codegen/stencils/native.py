@@ -105,9 +105,7 @@ class _Function:
         self.lines: list[str] = []
         self.count = 0
         self.parameters = [a.arg for a in node.args.args]
-        self.variables = set(self.parameters) | {
-            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
+        self.variables = set(self.parameters) | {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.linkage = "" if exported else "internal "
 
     def new(self, text: str) -> str:
@@ -128,7 +126,7 @@ class _Function:
         self.lines += [f"  store i64 %a.{name}, ptr %v.{name}" for name in self.parameters]
         self.block(self.node.body)
         self.lines.append("  ret i64 0")
-        return "\n".join([f"define {self.linkage}i64 @{self.node.name}({arguments}) nounwind \"no-builtins\" {{", "start:", *self.lines, "}"])
+        return "\n".join([f'define {self.linkage}i64 @{self.node.name}({arguments}) nounwind "no-builtins" {{', "start:", *self.lines, "}"])
 
     # -- statements -----------------------------------------------------------------------------
 
@@ -140,9 +138,7 @@ class _Function:
         if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
             self.lines.append(f"  store i64 {self.value(s.value)}, ptr %v.{s.targets[0].id}")
         elif isinstance(s, ast.AugAssign) and isinstance(s.target, ast.Name):
-            self.lines.append(
-                f"  store i64 {self.binary(s.op, ast.Name(s.target.id, ast.Load()), s.value)}, ptr %v.{s.target.id}"
-            )
+            self.lines.append(f"  store i64 {self.binary(s.op, ast.Name(s.target.id, ast.Load()), s.value)}, ptr %v.{s.target.id}")
         elif isinstance(s, ast.While):
             self.loop(s)
         elif isinstance(s, ast.If):

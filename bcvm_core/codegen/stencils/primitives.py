@@ -393,7 +393,9 @@ def _cast_primitives() -> Iterator[Primitive]:
     for source in ("b", *NUMBERS):
         for result in ("b", *NUMBERS):
             if source != result:
-                yield Primitive(f"cast.{source}.{result}", (source,), result, _cast(source, result), quiet=source not in FLOATS or result == "b")
+                yield Primitive(
+                    f"cast.{source}.{result}", (source,), result, _cast(source, result), quiet=source not in FLOATS or result == "b"
+                )
 
 
 def _round_half(e: Emitter, x: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import config
-from . import entry_code as c
+from . import offsets as c
 from . import recycle_code as r
 from .driver import driver
 

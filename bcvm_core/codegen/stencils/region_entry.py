@@ -1,6 +1,6 @@
 """A native function in the place of a region: it checks what the region would check, then calls the kernel.
 
-Made of generated code over a *record* (`entry_code.site`). Whatever it does not know it hands to
+Made of generated code over a *record* (`site_code.py`). Whatever it does not know it hands to
 the region: other types, new shapes (a few times, for hints), a tracing debugger, a switched-off VM.
 """
 
@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final
 
 from ... import config
-from . import entry_code as c
+from . import offsets as c
 from .driver import driver
 from .entry import _address, _MethodDef, _runtime
 

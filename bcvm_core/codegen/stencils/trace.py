@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -62,9 +62,8 @@ class _Traced(np.ndarray[Any, Any]):
             return _record_where(*args)
         if function is np.broadcast_arrays and not kwargs:
             return args
-        if function is np.round and args[1:] in ((), (0,)) and set(kwargs) <= {"out"} and kwargs.get("out") is None:
-            if self.dtype.kind == "f":
-                return _record_ufunc(np.rint, (self,), None)
+        if function is np.round and self.dtype.kind == "f" and args[1:] in ((), (0,)) and not any(v is not None for v in kwargs.values()):
+            return _record_ufunc(np.rint, (self,), None)
         if function is np.clip:
             return super().__array_function__(function, types, args, kwargs)
         raise NotFusable(f"numpy.{function.__name__} has no stencil")
@@ -73,8 +72,8 @@ class _Traced(np.ndarray[Any, Any]):
         """A cast to write down."""
         if order not in "KA" or not subok:
             raise NotFusable("astype to another layout")
-        target = np.dtype(dtype)
-        if not np.can_cast(self.dtype, target, casting):  # type: ignore[arg-type]
+        target, rule = np.dtype(dtype), cast(Any, casting)
+        if not np.can_cast(self.dtype, target, rule):
             raise NotFusable(f"{self.dtype} does not cast to {target} under the rule {casting!r}")
         return _stand_in(_recorder().cast(_tensor_of(self), dtype_name(target)))
 
@@ -91,7 +90,7 @@ class _Traced(np.ndarray[Any, Any]):
     def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
         raise NotFusable("a definition that looks at elements")
 
-    __setitem__ = __bool__ = __float__ = __int__ = __iter__ = tolist = item = view = copy = _refuse  # type: ignore[assignment]
+    __setitem__ = __bool__ = __float__ = __int__ = __iter__ = tolist = item = view = copy = _refuse
 
 
 def _recorder() -> Recorder:
@@ -220,7 +219,7 @@ def _expand(op: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Expans
             value = _own(x.value)
             numbers[id(value)] = index
             arguments.append(value)
-    _state.numbers = numbers  # type: ignore[attr-defined]
+    _state.numbers = numbers
     try:
         result = _definition(op, not attrs)(*arguments, **attrs)
         if not isinstance(result, _Traced):

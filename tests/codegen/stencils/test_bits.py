@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bcvm_core.codegen.stencils import entry_code as c
+from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
 from bcvm_core.ops import registry
@@ -67,7 +67,9 @@ def check(graph: FusedGraph, arrays: list[Any]) -> bool:
     for actual, wanted in zip(made, expected, strict=True):
         for at in np.flatnonzero(~same(actual, wanted)):
             alone = kernel.outcome([x[at : at + 1] for x in arrays])
-            assert alone is not None and (alone[1] or alone[2] & c.HARD), f"{graph}: {[x[at] for x in arrays]}: {actual[at]}, not {wanted[at]}"
+            assert alone is not None and (alone[1] or alone[2] & c.HARD), (
+                f"{graph}: {[x[at] for x in arrays]}: {actual[at]}, not {wanted[at]}"
+            )
     if kinds - {"underflow"}:
         assert word or status & c.HARD, f"{graph}: {kinds} went by"
     if "underflow" in kinds:
@@ -81,15 +83,27 @@ ARITY = {name: len(row.operands) for name, row in ROWS.items()}
 
 @pytest.mark.parametrize("op", sorted(name for name, arity in ARITY.items() if arity == 1))
 def test_one_operand(op: str) -> None:
-    fused = sum(
-        check(one_op(op, (dtype,), attrs), [numbers(dtype, COUNT, 3)]) for dtype in REAL for attrs in ATTRIBUTES.get(op, ({},))
-    )
+    fused = sum(check(one_op(op, (dtype,), attrs), [numbers(dtype, COUNT, 3)]) for dtype in REAL for attrs in ATTRIBUTES.get(op, ({},)))
     assert fused > 0 or op in LIBM, f"{op} is never fused"
 
 
 LIBM = {  # what NumPy computes with functions that are not ours
     *("cbrt", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "arcsinh", "arccosh", "arctanh"),
-    *("fmod", "pow", "power", "arctan2", "hypot", "logaddexp", "logaddexp2", "float_power", "gcd", "lcm", "heaviside", "nan_to_num", "polar"),
+    *(
+        "fmod",
+        "pow",
+        "power",
+        "arctan2",
+        "hypot",
+        "logaddexp",
+        "logaddexp2",
+        "float_power",
+        "gcd",
+        "lcm",
+        "heaviside",
+        "nan_to_num",
+        "polar",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bcvm_core.codegen.stencils import allocate as allocation
-from bcvm_core.codegen.stencils import entry_code as c
+from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils import target
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
@@ -105,7 +105,10 @@ def test_many_values_alive(width: int, dtype: str) -> None:
     nodes.append(Node("multiply", (value, 0)))
     graph = FusedGraph((Input(dtype),), tuple(nodes), (len(nodes), width // 2, 1))
     kernel = kernel_for(graph)
-    compare(kernel, [numbers(dtype, 77, 3) % numbers(dtype, 77, 4).dtype.type(50)] if dtype == "int16" else [np.linspace(-3, 3, 77).astype(dtype)])
+    compare(
+        kernel,
+        [numbers(dtype, 77, 3) % numbers(dtype, 77, 4).dtype.type(50)] if dtype == "int16" else [np.linspace(-3, 3, 77).astype(dtype)],
+    )
     host = target.host()
     assert host is not None
     body = allocation.allocate(kernel.lowered, (False,), host.slots, host.slot_bytes)

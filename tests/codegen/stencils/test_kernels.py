@@ -265,7 +265,12 @@ def test_random_shapes_and_strides() -> None:
             own = [1 if rng.random() < 0.25 else d for d in shape][int(rng.integers(0, ndim)) if rng.random() < 0.3 else 0 :]
             base = numbers("float32", int(np.prod(own)) * 2 ** len(own), k).reshape([2 * d for d in own])
             base = np.where(np.isfinite(base), np.clip(base, -5, 5), 1).astype(np.float32)
-            view = base[tuple(slice(None, None, 2) if rng.random() < 0.5 else slice(d - 1, None, -1) if rng.random() < 0.4 else slice(0, d) for d in own)]
+            view = base[
+                tuple(
+                    slice(None, None, 2) if rng.random() < 0.5 else slice(d - 1, None, -1) if rng.random() < 0.4 else slice(0, d)
+                    for d in own
+                )
+            ]
             arrays.append(view.transpose(rng.permutation(view.ndim)) if rng.random() < 0.3 and len(set(own)) == 1 else view)
         try:
             np.broadcast_shapes(*(x.shape for x in arrays))

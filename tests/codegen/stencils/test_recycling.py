@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bcvm_core.codegen.stencils import entry_code as c
+from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils import recycle
 from bcvm_core.codegen.stencils import recycle_code as r
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node

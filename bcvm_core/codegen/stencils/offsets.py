@@ -1,0 +1,98 @@
+"""Where things lie in memory that generated code reads and writes: one list for the code and for the Python that fills it in.
+
+A *descriptor* holds what an entry must know (`entry.py` writes it), `runtime` is a block of
+addresses of the interpreter and of NumPy, a *job* is what `drive` works off, a *record* belongs to a
+site. Offsets into array objects are checked before the first entry is made.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# array objects
+TYPE: Final = 8
+DATA: Final = 16
+NDIM: Final = 24
+DIMS: Final = 32
+STRIDES: Final = 40
+DESCR: Final = 56
+FLAGS: Final = 64
+C_ORDER: Final = 1
+F_ORDER: Final = 2
+BYTES_HEAD: Final = 32  # where a bytes object's bytes begin
+
+# runtime: addresses
+R_NDARRAY: Final = 0
+R_EMPTY: Final = 8
+R_NONE: Final = 16
+R_TRUE: Final = 24
+R_INCREF: Final = 32
+R_DECREF: Final = 40
+R_VECTORCALL: Final = 48
+R_TUPLE: Final = 56
+R_TUPLE_SET: Final = 64
+R_SAVE_THREAD: Final = 72  # give the interpreter's lock away
+R_RESTORE_THREAD: Final = 80
+R_SET_HANDLER: Final = 88  # NumPy's way to choose who allocates; 0 where results are not recycled
+R_HANDLER: Final = 96
+
+# descriptor
+D_INPUTS: Final = 0
+D_OUTPUTS: Final = 8
+D_RUNTIME: Final = 16
+D_CONSTANTS: Final = 24
+D_SLOW: Final = 32  # Python function that takes whatever the entry does not
+D_UNDERFLOW: Final = 40  # Python function: may an underflow be ignored?
+D_LIMIT: Final = 48  # more elements than this go to D_SLOW, which uses several threads
+D_RELEASE: Final = 56  # with more elements than this the interpreter's lock is given away
+D_CODES: Final = 64  # how many codes follow
+D_CODE: Final = 72  # per code: which inputs are repeated (bits), address, bytes of context
+CODE_SIZE: Final = 24
+CODES_MAX: Final = 6
+D_OPERANDS: Final = 216  # per operand, inputs first: address of its dtype, bytes of an element
+OPERAND_SIZE: Final = 16
+MAX_OPERANDS: Final = 16
+
+# job of `drive`
+J_CODE: Final = 0
+J_CONSTANTS: Final = 8
+J_CONTEXT: Final = 16
+J_NDIM: Final = 24
+J_DIMS: Final = 32
+J_COUNT: Final = 40
+J_POINTERS: Final = 48
+J_STRIDES: Final = 56
+J_MODES: Final = 64  # per operand: 0 as it lies, 1 gathered before, 2 scattered after
+J_SIZES: Final = 72
+J_WORD: Final = 80  # result: events noted by algorithms
+J_STATUS: Final = 88  # result: floating-point status bits that were raised
+J_SIZE: Final = 96
+
+# record of a site (`region_entry.py` writes it)
+S_PLAIN: Final = 0  # address of a number: not 0 where everything runs as plain Python
+S_THREAD: Final = 8  # address of PyThreadState_Get
+S_TRACE: Final = 16  # where a thread keeps its trace function
+S_REGION: Final = 24  # Python object that takes what the site does not
+S_KERNEL: Final = 32  # the bytes object that is `self` of the kernel's entry
+S_INPUTS: Final = 40
+S_GUARDS: Final = 48  # how many objects follow the inputs that must be the known ones
+S_HITS: Final = 56  # runs of the kernel
+S_TUPLE: Final = 64  # 1: the result is wanted in a tuple of its own
+S_LOOKS: Final = 72  # how many more times new shapes are told to the region
+S_RUNTIME: Final = 80
+S_GUARD: Final = 88  # the known objects
+GUARDS_MAX: Final = 8
+S_SHAPES: Final = 152  # per input: axes, and the first dims
+SHAPE_DIMS: Final = 4
+SHAPE_SIZE: Final = 40
+INPUTS_MAX: Final = 8
+S_SIZE: Final = 472
+
+POINTERS: Final = 64  # context: pointers of operands
+MAX_DIMS: Final = 8
+EVENTS: Final = 29  # invalid, divide, overflow, underflow
+HARD: Final = 13  # without underflow
+ALL_EVENTS: Final = 63
+BLOCK: Final = 512  # elements gathered at a time
+RECYCLED_MIN: Final = 262144  # bytes of results whose memory is recycled
+RECYCLED_MAX: Final = 67108864
