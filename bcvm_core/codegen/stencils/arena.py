@@ -7,6 +7,7 @@ it has, the parent puts nothing where code was freed.
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import os
 import struct
@@ -39,6 +40,7 @@ class Arena:
         self.size = size
         self._lock = threading.Lock()
         self._free: dict[int, list[int]] = {}
+        self._returned: collections.deque[tuple[int, int]] = collections.deque()  # freed since the lock was last held
         self._end = _HEADER
         self._used = 0
         self._forks, self._last_fork = 0, 0.0
@@ -76,7 +78,9 @@ class Arena:
     @property
     def used_bytes(self) -> int:
         """Bytes in blocks that are in use."""
-        return self._used
+        with self._lock:
+            self._settle()
+            return self._used
 
     @property
     def reserved_bytes(self) -> int:
@@ -87,6 +91,7 @@ class Arena:
         """The offset of a free block of `size` bytes. Raises ArenaError when there is none."""
         block = _rounded(size)
         with self._lock:
+            self._settle()
             self._used += block
             waiting = self._free.get(block)
             if waiting and self._may_reuse():
@@ -118,9 +123,13 @@ class Arena:
         return at
 
     def free(self, at: int, size: int) -> None:
-        """Take back a block; nobody may be running it."""
-        block = _rounded(size)
-        with self._lock:
+        """Take back a block; nobody may be running it. Called wherever garbage is collected, so it waits for no lock."""
+        self._returned.append((at, _rounded(size)))
+
+    def _settle(self) -> None:
+        """Put what came back among the free blocks (the lock is held)."""
+        while self._returned:
+            at, block = self._returned.popleft()
             self._free.setdefault(block, []).append(at)
             self._used -= block
 

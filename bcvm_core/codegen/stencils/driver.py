@@ -9,13 +9,13 @@ from typing import Any, Final
 from ..loops import MAKERS, Loop, loop_for
 
 SOURCES: Final = ("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code")
-EXPORTED: Final = ("entry", "site", "drive", "block_malloc", "block_calloc", "block_realloc", "block_free")
+EXPORTED: Final = ("entry", "site", "drive", "mode", "block_malloc", "block_calloc", "block_realloc", "block_free")
 
 
 class Driver(Loop):
     """Addresses of the functions of the files that end in `_code`; none, and 0, until they are there."""
 
-    __slots__ = ("entry", "site", "addresses", "drive")
+    __slots__ = ("entry", "site", "addresses", "drive", "mode")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
@@ -23,6 +23,7 @@ class Driver(Loop):
         self.entry = self.site = 0
         self.addresses: dict[str, int] = {}
         self.drive: Any = None  # drive(address of a job), without the interpreter's lock
+        self.mode: Any = None  # mode(): the floating-point mode of this thread
 
     def _ir(self) -> str:
         from .native import compile_functions
@@ -37,6 +38,7 @@ class Driver(Loop):
     def _take(self, found: dict[str, int]) -> None:
         self.addresses = found
         self.entry, self.site = found["entry"], found["site"]
+        self.mode = ctypes.CFUNCTYPE(ctypes.c_int64)(found["mode"])
         self.drive = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["drive"])
 
 

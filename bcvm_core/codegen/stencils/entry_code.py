@@ -92,14 +92,16 @@ def entry(self: int, args: int, nargs: int) -> int:
     status = get_status(scratch)
     if status & EVENTS:
         set_status(scratch, status & (-1 - ALL_EVENTS))
+    code = load64(desc + D_CODE + 8)
+    constants = load64(desc + D_CONSTANTS)
     if n > load64(desc + D_RELEASE):
         runtime = load64(desc + D_RUNTIME)
         thread = call(load64(runtime + R_SAVE_THREAD))
-        call(load64(desc + D_CODE + 8), context, n, load64(desc + D_CONSTANTS))
+        call(code, context, n, constants)
         raised = get_status(scratch) & EVENTS
         call(load64(runtime + R_RESTORE_THREAD), thread)
     else:
-        call(load64(desc + D_CODE + 8), context, n, load64(desc + D_CONSTANTS))
+        call(code, context, n, constants)
         raised = get_status(scratch) & EVENTS
     word = load64(context)
     if raised or word:

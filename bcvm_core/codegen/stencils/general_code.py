@@ -24,6 +24,7 @@ from .offsets import (
     J_CONTEXT,
     J_COUNT,
     J_DIMS,
+    J_MODE,
     J_MODES,
     J_NDIM,
     J_POINTERS,
@@ -117,6 +118,7 @@ def general(desc: int, args: int, nargs: int) -> int:
     store64(job + J_STRIDES, strides)
     store64(job + J_MODES, modes)
     store64(job + J_SIZES, sizes)
+    store64(job + J_MODE, 0)
     if n > load64(desc + D_RELEASE):
         runtime = load64(desc + D_RUNTIME)
         thread = call(load64(runtime + R_SAVE_THREAD))

@@ -39,7 +39,7 @@ _UNLIMITED: Final = 1 << 62
 class Code:
     """Spliced code; its memory goes back when nobody holds this object any more."""
 
-    __slots__ = ("address", "context_bytes", "size", "_at", "_arena", "_splicer")
+    __slots__ = ("address", "context_bytes", "size", "_at", "_arena", "_splicer", "__weakref__")
 
     def __init__(self, maker: Splicer, lowered: Lowered, repeated: tuple[bool, ...]) -> None:
         """Raises NotFusable when there is no room for code."""
@@ -97,8 +97,12 @@ class FusedKernel:
         """The code for a set of inputs (bits) that have one element all along the inner axis. Raises NotFusable."""
         found = self.codes.get(repeated)
         if found is None:
-            flags = tuple(bool(repeated >> k & 1) for k in range(len(self.inputs)))
-            found = self.codes[repeated] = Code(self._splicer, self.lowered, flags)
+            key = (self.lowered.values, self.lowered.stores, repeated)  # constants are data: graphs that differ in them share code
+            found = self._splicer.codes.get(key)
+            if found is None:
+                flags = tuple([bool(repeated >> k & 1) for k in range(len(self.inputs))])
+                found = self._splicer.codes[key] = Code(self._splicer, self.lowered, flags)
+            self.codes[repeated] = found
         return found
 
     # -- calls ----------------------------------------------------------------------------------
@@ -165,7 +169,7 @@ class FusedKernel:
             else:
                 modes.append(0 if inner == size else 1 if k < count else 2)
         code = self.code(repeated)
-        common = (code, self.constants, modes, sizes)
+        common = (code, self.constants, modes, sizes, self._driver.mode())  # pieces run in the mode of the caller
         elements = 1
         for dim in dims:
             elements *= dim
@@ -211,7 +215,7 @@ def fitting_shape(arrays: Sequence[Any], dtypes: Sequence[Any]) -> tuple[int, ..
 
 def _packed(common: Any, piece: Any) -> tuple[Any, Any]:
     """A job in memory, and what must live as long."""
-    code, constants, modes, sizes = common
+    code, constants, modes, sizes, mode = common
     pointers, dims, strides = piece
     count, ndim = len(pointers), len(dims)
     padded = [value for row in strides for value in (*row, *(0,) * (c.MAX_DIMS - ndim))]
@@ -219,7 +223,7 @@ def _packed(common: Any, piece: Any) -> tuple[Any, Any]:
     at = [ctypes.addressof(a) for a in arrays]
     job = ctypes.create_string_buffer(
         struct.pack(
-            "<12q",
+            "<13q",
             code.address,
             ctypes.addressof(constants),
             code.context_bytes,
@@ -232,6 +236,7 @@ def _packed(common: Any, piece: Any) -> tuple[Any, Any]:
             at[4],
             0,
             0,
+            mode,
         )
     )
     return job, (arrays, code, constants)

@@ -66,7 +66,8 @@ J_MODES: Final = 64  # per operand: 0 as it lies, 1 gathered before, 2 scattered
 J_SIZES: Final = 72
 J_WORD: Final = 80  # result: events noted by algorithms
 J_STATUS: Final = 88  # result: floating-point status bits that were raised
-J_SIZE: Final = 96
+J_MODE: Final = 96  # floating-point mode of the thread that called, 0: that of the thread that runs
+J_SIZE: Final = 104
 
 # record of a site (`region_entry.py` writes it)
 S_PLAIN: Final = 0  # address of a number: not 0 where everything runs as plain Python

@@ -55,9 +55,11 @@ class _Handler(ctypes.Structure):
 def pool() -> Any:
     """The free blocks of large results: `recycle_code.py`."""
     libc = ctypes.CDLL(None)
-    functions = [ctypes.cast(getattr(libc, name), ctypes.c_void_p).value for name in ("free", "aligned_alloc", "calloc", "realloc")]
+    names = ("free", "aligned_alloc", "calloc", "realloc", "madvise")
+    *functions, advise = [ctypes.cast(getattr(libc, name), ctypes.c_void_p).value for name in names]
     block = ctypes.create_string_buffer(r.P_BLOCKS + 16 * (r.BLOCKS_MAX + 1))
     struct.pack_into("<5q", block, 0, *functions, config.current.recycled_bytes)
+    struct.pack_into("<q", block, r.P_ADVISE, advise)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(block))  # arrays may outlive this module
     return block
 

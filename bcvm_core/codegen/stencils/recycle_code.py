@@ -18,8 +18,11 @@ P_LIMIT: Final = 32  # bytes that may be held
 P_HELD: Final = 40
 P_COUNT: Final = 48
 P_REUSED: Final = 56
-P_BLOCKS: Final = 64  # address and size of each block, the oldest first
+P_ADVISE: Final = 64  # address of madvise
+P_BLOCKS: Final = 72  # address and size of each block, the oldest first
 BLOCKS_MAX: Final = 32
+HUGE: Final = 4194304  # from this size on the system is asked for large pages, as NumPy does
+MADV_HUGEPAGE: Final = 14
 
 
 def block_malloc(pool: int, size: int) -> int:
@@ -34,7 +37,10 @@ def block_malloc(pool: int, size: int) -> int:
             store64(pool + P_REUSED, load64(pool + P_REUSED) + 1)
             return found
         k = k - 1
-    return call(load64(pool + P_ALIGNED), 64, (size + 63) & -64)
+    made = call(load64(pool + P_ALIGNED), 64, (size + 63) & -64)
+    if size >= HUGE and made != 0:
+        call(load64(pool + P_ADVISE), (made + 4095) & -4096, (size - 4096) & -4096, MADV_HUGEPAGE)
+    return made
 
 
 def take_out(pool: int, k: int) -> int:

@@ -15,6 +15,7 @@ from .offsets import (
     J_CONTEXT,
     J_COUNT,
     J_DIMS,
+    J_MODE,
     J_MODES,
     J_NDIM,
     J_POINTERS,
@@ -44,7 +45,10 @@ def drive(job: int) -> int:
         k = k + 1
     scratch = stack(8)
     status = get_status(scratch)
-    set_status(scratch, status & (-1 - ALL_EVENTS))
+    mode = load64(job + J_MODE)
+    if mode == 0:
+        mode = status
+    set_status(scratch, mode & (-1 - ALL_EVENTS))
     if packed:
         packed_rows(job, context, pointers)
     else:
@@ -54,6 +58,11 @@ def drive(job: int) -> int:
     store64(job + J_STATUS, raised)
     store64(job + J_WORD, load64(context))
     return 0
+
+
+def mode() -> int:
+    """The floating-point mode of this thread (rounding, subnormal numbers)."""
+    return get_status(stack(8)) & (-1 - ALL_EVENTS)
 
 
 def rows(code: int, context: int, constants: int, ndim: int, dims: int, total: int, pointers: int, strides: int) -> int:

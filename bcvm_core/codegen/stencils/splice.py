@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from .allocate import Body, Placed
 from .arena import Arena
@@ -25,6 +26,7 @@ class Splicer:
         self.blob, self.arena = blob, arena
         self._data = arena.put(blob.data)
         self._memo: dict[Placed, Patched] = {}
+        self.codes: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # code that kernels hold now
 
     def splice(self, body: Body) -> tuple[int, int]:
         """(offset in the arena, bytes) of the code of start(ctx, n, constants). Raises ArenaError."""

@@ -6,7 +6,6 @@ of the spliced kernels, which are those of the ops one by one.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -38,7 +37,13 @@ class TapeKernel(FusedKernel):
     @property
     def entry(self) -> Callable[..., Any]:
         """`entry(*arrays)`: there is no native one."""
-        return types.MethodType(type(self).call, self)
+        return self.call_large
+
+    def call_large(self, *arrays: Any) -> Any:
+        """As `call`; None where one block holds everything, so that nothing is gained over running the ops by themselves."""
+        if max((x.size for x in arrays if type(x) is np.ndarray), default=0) <= BLOCK:
+            return None
+        return self(arrays)
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None) -> Any:
         shape = fitting_shape(arrays, self.inputs)

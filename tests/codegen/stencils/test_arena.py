@@ -16,15 +16,15 @@ from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, Not
 from bcvm_core.codegen.stencils.kernel import kernel_for
 
 CHAINS = int(os.environ.get("BCVM_TEST_CHAINS", "3000"))
-OPS = ("add", "multiply", "subtract", "divide", "maximum", "minimum")
+OPS = ("add", "multiply", "subtract", "divide", "maximum", "minimum")  # 6 ** 7 chains of seven, 279,936
 
 
-def chain(k: int, length: int = 6) -> FusedGraph:
+def chain(k: int, length: int = 7) -> FusedGraph:
     """Another chain for every k."""
     nodes = []
     for step in range(length):
-        k, choice = divmod(k, 6)
-        nodes.append(Node(OPS[choice], (step, Const(1.5 + k % 97 + step))))
+        k, choice = divmod(k, len(OPS))
+        nodes.append(Node(OPS[choice], (step, Const(1.5 + step))))
     return FusedGraph((Input("float32"),), tuple(nodes), (length,))
 
 

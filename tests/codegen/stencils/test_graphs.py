@@ -170,3 +170,16 @@ def test_constants_do_not_make_new_code() -> None:
         assert host is not None
         bodies.append(allocation.allocate(lower(graph), (False,), host.slots, host.slot_bytes))
     assert bodies[0] == bodies[1]
+
+
+def test_graphs_that_differ_in_constants_share_code() -> None:
+    def made(constant: float) -> FusedKernel:
+        return kernel_for(FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("exp", (1,))), (2,)))
+
+    first, second = made(0.5), made(-0.25)
+    assert first.code(0) is second.code(0)
+    x = np.linspace(-3, 3, 50, dtype=np.float32)
+    for kernel in (first, second):
+        compare(kernel, [x])
+    del first
+    compare(second, [x])

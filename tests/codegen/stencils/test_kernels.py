@@ -280,3 +280,31 @@ def test_random_shapes_and_strides() -> None:
         made = kernel.entry(*arrays)
         assert_same_bits(list(made), wanted)
         assert [m.strides for m in made] == [w.strides for w in wanted], [(a.shape, a.strides) for a in arrays]
+
+
+def test_pieces_run_in_the_mode_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MindSpore makes threads flush subnormal numbers; a large call must not mix both kinds."""
+    seen: list[int] = []
+    kernel = kernel_for(FusedGraph((Input("float32"),), (Node("multiply", (0, Const(0.5))),), (1,)))
+    original = kernels._packed
+
+    def packed(common: Any, piece: Any) -> Any:
+        seen.append(common[4])
+        return original(common, piece)
+
+    monkeypatch.setattr(kernels, "_packed", packed)
+    monkeypatch.setattr(kernel, "limit", 10)
+    assert kernel.call(np.ones(20000, np.float32)) is not None
+    assert set(seen) == {kernel._driver.mode()}
+    assert seen[0] & 0x1F80 == 0x1F80  # all events are masked, as everywhere in Python
+
+
+def test_collecting_garbage_while_code_is_placed_does_not_hang() -> None:
+    """Code that goes must not wait for the lock that its own thread holds."""
+    from bcvm_core.codegen.stencils import arena
+
+    shared = arena.shared()
+    kernel = kernel_for(FusedGraph((Input("float32"),), (Node("exp2", (0,)), Node("square", (1,))), (2,)))
+    with shared._lock:
+        del kernel
+    assert shared.used_bytes > 0
