@@ -18,6 +18,7 @@ from typing import Final
 _SIZE: Final = 64 << 20  # reserved, not used: pages come into being when code is written
 _GRAIN: Final = 128
 _HEADER: Final = 64  # the first bytes: how many children have made their copy
+_LOOSE: Final = 65536  # free bytes (and a quarter of what is in use) before blocks of other sizes are cut up
 _PATIENCE_S: Final = 30.0  # after this a child that has not reported is taken for dead
 _READ, _WRITE, _EXEC, _SHARED, _FIXED = 1, 2, 4, 1, 0x10
 
@@ -92,29 +93,53 @@ class Arena:
         block = _rounded(size)
         with self._lock:
             self._settle()
+            at = self._place(block)
+            if not at:
+                raise ArenaError(f"all {self.size >> 20} MiB for code are in use")
             self._used += block
+            return at
+
+    def _place(self, block: int) -> int:
+        """A freed block of this size; where much is free, a piece of a larger one; else one that was never used. 0: there is none."""
+        if self._may_reuse():
             waiting = self._free.get(block)
-            if waiting and self._may_reuse():
+            if waiting:
                 return waiting.pop()
-            if self._end + block <= self.size:
-                self._end += block
-                return self._end - block
-            self._used -= block
-            if at := self._larger(block):
-                self._used += block
-                return at
-        raise ArenaError(f"all {self.size >> 20} MiB for code are in use")
+            free = self._end - _HEADER - self._used
+            if (free > _LOOSE and free > self._used // 4) or self._end + block > self.size:
+                at = self._larger(block)
+                if not at:
+                    self._merge()
+                    at = self._larger(block)
+                if at:
+                    return at
+        if self._end + block > self.size:
+            return 0
+        self._end += block
+        return self._end - block
 
     def _larger(self, block: int) -> int:
-        """A freed block of another size, when nothing else is left; the rest of it goes back."""
-        sizes = sorted(size for size, places in self._free.items() if size >= block and places)
-        if not sizes or not self._may_reuse():
+        """A piece of the smallest free block that is large enough; the rest of it goes back. 0: there is none."""
+        size = min((size for size, places in self._free.items() if size >= block and places), default=0)
+        if not size:
             return 0
-        at = self._free[sizes[0]].pop()
-        rest = sizes[0] - block
-        if rest:
-            self._free.setdefault(rest, []).append(at + block)
+        at = self._free[size].pop()
+        if size > block:
+            self._free.setdefault(size - block, []).append(at + block)
         return at
+
+    def _merge(self) -> None:
+        """Make one block of neighbours."""
+        blocks = sorted((at, size) for size, places in self._free.items() for at in places)
+        self._free = {}
+        start = length = 0
+        for at, size in [*blocks, (-1, 0)]:
+            if at == start + length and length:
+                length += size
+                continue
+            if length:
+                self._free.setdefault(length, []).append(start)
+            start, length = at, size
 
     def put(self, code: bytes | bytearray) -> int:
         """The offset of a block that holds `code`; code with relative holes is written with `view` after `reserve`."""

@@ -96,7 +96,7 @@ def test_code_memory_is_flat_over_endless_chains() -> None:
             live.pop(0)
         if k == CHAINS // 3:
             reserved = shared.reserved_bytes
-    assert shared.reserved_bytes <= reserved * 1.05 + 65536
+    assert shared.reserved_bytes <= reserved * 1.05 + 65536, (reserved, shared.reserved_bytes, shared.used_bytes)
 
 
 def test_no_room_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
