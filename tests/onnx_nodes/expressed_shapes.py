@@ -22,7 +22,7 @@ simple(
         "Gather": lambda x, indices, axis=0: np.take(x, indices, axis=axis),
         "GatherElements": lambda x, indices, axis=0: np.take_along_axis(x, indices, axis=axis),
         "NonZero": lambda x: np.stack(np.nonzero(x)),
-        "Range": lambda start, limit, delta: np.arange(start, limit, delta, dtype=start.dtype),
+        "Range": lambda start, limit, delta: np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype),
         "Size": lambda x: np.asarray(x.size),
         "Tile": lambda x, repeats: np.tile(x, repeats.tolist()),
         "Transpose": lambda x, perm=None: np.transpose(x, perm),
@@ -51,7 +51,7 @@ def squeeze(x: Any, axes: Any = None) -> Any:
 
 @op("Unsqueeze")
 def unsqueeze(x: Any, axes: Any) -> Any:
-    return np.expand_dims(x, tuple(int(a) for a in axes))
+    return np.expand_dims(x, tuple(np.reshape(axes, -1).tolist()))
 
 
 @op("Slice")

@@ -11,7 +11,7 @@ from tests.onnx_nodes.geometry import Geometry, limits, transposed
 from tests.onnx_nodes.table import op, part, simple
 
 CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
-TRANSPOSED = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d}
+TRANSPOSED = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d, 3: ops.conv_transpose3d}
 MAX = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
 AVERAGE = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 

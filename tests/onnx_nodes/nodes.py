@@ -119,11 +119,19 @@ def run(node: Node) -> list[Any]:
 
 def run_graph(graph: Any, values: dict[str, Any], opset: int) -> None:
     """Run the nodes of a graph over named values, which the results are added to."""
+
+    def inner(subgraph: Any, *inputs: Any) -> list[Any]:
+        """The outputs of a subgraph, which sees the values around it."""
+        names = [i.name for i in subgraph.input]
+        known = {**values, **{t.name: value_of(t) for t in subgraph.initializer}, **dict(zip(names, inputs, strict=True))}
+        run_graph(subgraph, known, opset)
+        return [known[output.name] for output in subgraph.output]
+
     for step in graph.node:
         found = OPS[step.op_type]
         attributes = {a.name: _attribute(a) for a in step.attribute}
-        extras = {"opset": opset, "outputs": len(step.output)}
-        attributes.update({name: extras[name] for name in EXTRAS[step.op_type] & extras.keys()})
+        extras = {"opset": opset, "outputs": len(step.output), "graph": inner}
+        attributes.update({name: extras[name] for name in EXTRAS[step.op_type]})
         result = found(*(values[name] if name else None for name in step.input), **attributes)
         results = result if isinstance(result, tuple) else (result,)
         for name, value in zip(step.output, results, strict=False):
