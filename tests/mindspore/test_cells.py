@@ -5,6 +5,7 @@ from __future__ import annotations
 import cells_calls
 import cells_containers
 import cells_flow
+import cells_more
 import cells_state
 import cells_values
 import pytest
@@ -13,15 +14,10 @@ from cells_support import SCENARIOS, Log, assert_same
 import bcvm_core as bcvm
 
 pytestmark = pytest.mark.mindspore
-FILES = (cells_calls, cells_containers, cells_flow, cells_state, cells_values)  # importing them fills SCENARIOS
+FILES = (cells_calls, cells_containers, cells_flow, cells_more, cells_state, cells_values)  # importing them fills SCENARIOS
 
 
-OPEN = {"to_float": "linked constructs of Cells in mixed precision compute in float32"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.xfail(reason=OPEN[n], strict=True)) if n in OPEN else n for n in SCENARIOS]
-)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_same_as_mindspore(name: str) -> None:
     scenario = SCENARIOS[name]
     plain, ours = Log(), Log()

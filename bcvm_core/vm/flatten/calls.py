@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from ...errors import LoweringError
@@ -140,6 +141,8 @@ class Flattener(BuiltinCalls):
             return None
         if bound.op.family == "random" or bound.op.writes:
             raise UnflattenableError(f"{bound.op.name} has an effect of its own")
+        if not registry.has_needed(found[1], _members([*bound.operands, *bound.attrs.values()])):
+            raise UnflattenableError(f"no tensor of the library among the operands of {bound.op.name}")
         return self._emit(bound, at)
 
     def _emit(self, bound: BoundCall, at: ast.AST) -> Value:
@@ -263,6 +266,17 @@ def _value(value: Any) -> Value:
     if isinstance(value, tuple) and value and not all(map(_is_plain, value)):
         return Items(tuple, [_value(v) for v in value])
     return Known(value)
+
+
+def _members(values: Iterable[Any]) -> list[Any]:
+    """What arguments are in this run, those in displays one by one."""
+    found: list[Any] = []
+    for value in map(_value, values):
+        if isinstance(value, Items):
+            found += _members(value.values)
+        elif isinstance(value, Known | Traced):
+            found.append(value.value if isinstance(value, Known) else value.actual)
+    return found
 
 
 def _is_plain(value: Any) -> bool:
