@@ -100,7 +100,7 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     ],
     "rms_norm": lambda: [call(matrix(), normalized_shape=(4,))],
     "group_norm": lambda: [call(images(), num_groups=2)],
-    "batch_norm": lambda: [call(images(), running_mean=tensor((4,)), running_var=tensor((4,), seed=3))],
+    "batch_norm": lambda: [call(images(), tensor((4,)), tensor((4,), seed=3))],
     "attention": lambda: [call(tensor((2, 3, 4)), tensor((2, 5, 4), seed=3), tensor((2, 5, 6), seed=4))],
     "embedding": lambda: [call(INDEX, tensor((5, 4)))],
     "interpolate": lambda: [call(images(), size=(7, 3)), call(images(), size=(10, 12), mode="bilinear")],

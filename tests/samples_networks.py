@@ -153,7 +153,10 @@ CALLS: dict[str, Callable[[], list[Sample]]] = {
     "depth_to_space": lambda: [call(images(), block=2)],
     "space_to_depth": lambda: [call(tensor((2, 3, 4, 6)), block=2)],
     "reverse_sequence": lambda: [call(matrix(), np.array([0, 2, 4]), axis=1), call(matrix(), np.array([3, 1, 0, 2]), axis=0, batch=1)],
-    "unsorted_segment": lambda: [call(matrix(), np.array([1, -1, 1]), count=3, mode=mode) for mode in ("sum", "max", "min", "prod")],
+    "unsorted_segment": lambda: [
+        *(call(matrix(), np.array([1, -1, 1]), count=3, mode=mode) for mode in ("sum", "prod")),
+        *(call(matrix(), np.array([1, 0, 1]), count=2, mode=mode) for mode in ("max", "min")),
+    ],
     "embedding_lookup": lambda: [call(matrix(), np.array([4, 1, 3]), offset=2)],
     "softmax_cross_entropy": lambda: [call(matrix(dtype), tensor((3, 4), dtype)) for dtype in FLOATS],
     "conv_transpose3d": lambda: [

@@ -132,6 +132,8 @@ def _index_add(x: Any, index: Any, source: Any, *, axis: Any, alpha: Any = 1) ->
     array, key = _along_slices(x, index, axis)
     values = trees.tensor(source)
     kind = trees.accumulator(array.dtype) or array.dtype
+    if isinstance(alpha, float) and array.dtype.kind in "biu":
+        raise TypeError("an alpha that is no integer needs floating-point tensors")
     scaled = values if alpha == 1 else values.astype(kind, copy=False) * kind.type(alpha)
     return _accumulated(np.add, array, key, scaled)
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from . import trees
@@ -70,6 +71,8 @@ def _space_to_depth(x: Any, *, block: Any) -> Any:
 def _reverse_sequence(x: Any, lengths: Any, *, axis: Any, batch: Any = 0) -> Any:
     """The first lengths[i] elements along `axis` of entry i along `batch` backwards, the others as they are."""
     array, counts = tensor(x), tensor(lengths)
+    if not array.ndim:
+        raise ValueError("reverse_sequence needs a tensor with axes")
     along, entry = operator.index(axis) % array.ndim, operator.index(batch) % array.ndim
     if along == entry or counts.shape != (array.shape[entry],) or counts.dtype.kind not in "iu":
         raise ValueError(f"reverse_sequence: lengths {counts.shape} along {axis} and {batch} of {array.shape}")
@@ -97,7 +100,9 @@ def _nothing(mode: str, kind: np.dtype[Any]) -> Any:
     start = _SEGMENTS[mode][1]
     if start is not None:
         return kind.type(start)
-    limits: Any = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    if kind.kind == "b":
+        return kind.type(mode == "min")
+    limits: Any = np.iinfo(kind) if kind.kind in "iu" else ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
     return kind.type(limits.min if mode == "max" else limits.max)
 
 
@@ -115,6 +120,8 @@ def _unsorted_segment(x: Any, index: Any, *, count: Any, mode: Any = "sum") -> A
     kind = (trees.accumulator(array.dtype) or array.dtype) if summed else array.dtype
     result = np.full((segments, *rest), _nothing(mode, kind), kind)
     kept = flat >= 0
+    if not summed:  # an infinity that a segment has counts more than the limit that it starts from
+        result[flat[kept]] = array.reshape(flat.size, *rest)[kept]
     _SEGMENTS[mode][0].at(result, flat[kept], array.reshape(flat.size, *rest)[kept])
     return result.astype(array.dtype, copy=False)
 

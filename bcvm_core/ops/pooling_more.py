@@ -183,7 +183,8 @@ def _adaptive_max_pool(x: Any, rank: int, output_size: Any, return_indices: Any)
     places = _flat_places(array.shape[array.ndim - rank :])
     for number, cell in enumerate(cells):
         key: Any = (..., *cell)
-        part = array[key].reshape(*lead, -1)
+        part = array[key]
+        part = part.reshape(*lead, elements(part.shape[len(lead) :]))
         best = part.argmax(axis=-1)
         result[..., number] = np.take_along_axis(part, best[..., None], -1)[..., 0]
         index[..., number] = places[cell].ravel()[best]

@@ -275,7 +275,7 @@ PLACES: dict[str, Any] = {
     "min_pairs": extreme_pairs(np.argmin),
     "histc": lambda x, bins=100, min=0, max=0: np.histogram(x, bins, (min, max) if min != max else (x.min(), x.max()))[0],  # noqa: A006
     "bucketize": lambda x, boundaries, right=False: np.searchsorted(boundaries, x, "right" if right else "left"),
-    "steps": lambda start=0, end=None, step=1, dtype=None: np.arange(0 if end is None else start, start if end is None else end, step, dtype),
+    "steps": lambda start=0, end=None, step=1, dtype=None: np.arange(*((0, start) if end is None else (start, end)), step, dtype),
     "embedding": lambda x, weight, padding_idx=None: np.take(weight, x, 0),
     "depth_to_space": lambda x, block: blocks(x, block, False),
     "space_to_depth": lambda x, block: blocks(x, block, True),

@@ -64,13 +64,16 @@ def conv_transpose(
 
 
 def conv2d_input(x: Any, weight: Any, size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    """The transpose of `conv`, one input element after the other."""
-    result = np.zeros(size)
-    for place in np.ndindex(*size):
-        one = np.zeros(size)
-        one[place] = 1
-        result[place] = (conv(one, weight, None, stride, padding, dilation, groups) * x).sum()
-    return result
+    """Each element times the kernel, added where `conv` reads; what falls on the border is cut off."""
+    step, far, kernel = each(stride, 2), each(dilation, 2), weight.shape[2:]
+    border = edges(padding, size[2:], kernel, step, far)
+    wide = np.zeros((*size[:2], *(n + before + after for n, (before, after) in zip(size[2:], border, strict=True))))
+    outer, inner = x.shape[1] // groups, weight.shape[1]
+    for o, place in product(range(x.shape[1]), np.ndindex(*x.shape[2:])):
+        first = o // outer * inner
+        cut = tuple(slice(p * s, p * s + d * (k - 1) + 1, d) for p, s, d, k in zip(place, step, far, kernel, strict=True))
+        wide[(slice(None), slice(first, first + inner), *cut)] += x[(slice(None), o, *place)].reshape(-1, 1, 1, 1) * weight[o]
+    return wide[(..., *(slice(before, before + n) for n, (before, _) in zip(size[2:], border, strict=True)))]
 
 
 # --- pooling ----------------------------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""Every op on the samples of the one list, in every layout and size."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcvm_core.errors import Decline
+from bcvm_core.ops.registry import OpInfo
+from tests import sample_forms as forms
+from tests.sample_checks import ROWS, by_numpy, check, compare, expected, given
+
+each_row = pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
+
+
+@each_row
+@pytest.mark.parametrize("layout", forms.LAYOUTS)
+def test_layouts(op: OpInfo, layout: str) -> None:
+    for sample in forms.every(op):
+        check(op, forms.mapped(sample, forms.LAYOUTS[layout]))
+
+
+@each_row
+def test_a_stride_of_zero(op: OpInfo) -> None:
+    for sample in forms.every(op):
+        if not op.writes:
+            check(op, forms.stretched(sample))
+
+
+BATCHED = """
+    softmax log_softmax layer_norm rms_norm group_norm batch_norm batch_norm_train instance_norm conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
+    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d lp_pool2d linear embedding
+    interpolate unfold fold pixel_shuffle pixel_unshuffle channel_shuffle depth_to_space space_to_depth glu prelu normalize cdist
+    sort_pairs kthvalue cummax one_hot gather flatten_axes bucketize narrow
+""".split()
+"""Ops that work on each entry of the first axis alone: no entry gives no result."""
+
+
+@each_row
+@pytest.mark.parametrize("how", forms.CUTS)
+def test_sizes(op: OpInfo, how: str) -> None:
+    """One element, none, and no axis. Ops whose operands have to fit may refuse; what they give is right."""
+    for sample in forms.every(op):
+        sample = forms.cut(op, sample, how)
+        ours, theirs = given(op, sample), expected(op, sample)
+        if isinstance(ours, Decline):
+            continue
+        if by_numpy(op):
+            check(op, sample)
+        elif isinstance(ours, Exception):
+            assert isinstance(ours, ValueError | IndexError | TypeError), ours
+            fits = op.shape_rule == "elementwise" and not isinstance(theirs, Exception)
+            assert not fits and not (how == "no element" and op.name in BATCHED), ours
+        elif not isinstance(theirs, Exception):
+            compare(op, ours, theirs)
