@@ -337,6 +337,7 @@ HANDLERS: dict[str, Handler] = {
     "dot:matrices": _matrices,
     "conv1d:modes": _convolved,
     "conv2d:modes": _convolved,
+    "conv3d:modes": _convolved,
     "rms_norm:with_scale": _with_scale,
     "dropout:idle": _idle,
     "dropout_channels:idle": _idle,

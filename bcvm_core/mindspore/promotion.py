@@ -164,7 +164,7 @@ _BY_RULE: dict[Rule, str] = {
         "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d lp_pool2d normalize cosine_similarity pairwise_distance cdist "
         "kl_div huber_loss soft_margin_loss hinge_embedding_loss triplet_margin_loss poisson_nll_loss gaussian_nll_loss histc inverse "
         "affine_grid det solve cholesky qr conv2d_input l2_normalize "
-        "conv_transpose3d fast_gelu local_response_norm softmax_cross_entropy l2_loss"
+        "conv_transpose3d conv_tbc fast_gelu local_response_norm softmax_cross_entropy l2_loss"
     ),
     INDEX: "argwhere",
 }

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import trees
 from ._rows import X, elements, moves_only, own, per_input
+from .conv import conv1d
 from .conv_more import conv3d, fitted, stretched, turned
 from .numerics import canonical, open_up, quiet, softmax_parts, total
 from .pooling_more import lengths
@@ -213,6 +214,15 @@ def _conv_transpose3d(
     return conv3d(wide, np.ascontiguousarray(turned(w, count)), bias=bias, dilation=far, groups=count)
 
 
+def _conv_tbc(x: Any, weight: Any, *, bias: Any = None, padding: Any = 0) -> Any:
+    """conv1d of sequences (length, n, channels) with a weight (k, in, out)."""
+    a, w = tensor(x), tensor(weight)
+    if a.ndim != 3 or w.ndim != 3:
+        raise ValueError(f"conv_tbc needs a sequence (length, n, channels) and a weight (k, in, out), not {a.shape} and {w.shape}")
+    first = np.ascontiguousarray(a.transpose(1, 2, 0))
+    return conv1d(first, np.ascontiguousarray(w.transpose(2, 1, 0)), bias=bias, padding=padding).transpose(2, 0, 1)
+
+
 def _gradient_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:
     return 2.0 * elements(shapes[0]) * elements(shapes[1][1:])
 
@@ -279,6 +289,13 @@ ROWS: tuple[OpInfo, ...] = (
     _row(
         "add_all", "elementwise", _add_all, "The sum of tensors of one shape, first to last.", "arrays", Param("arrays", "tensors"),
         gradient="g for each",
+    ),
+    _row(
+        "conv_tbc", "conv", _conv_tbc,
+        "Cross-correlation of sequences (length, n, channels) with a weight (k, in, out).", "x, weight, bias=None, padding=0",
+        X, Param("weight", "tensor"), Param("bias", "tensor", None), Param("padding", default=0),
+        shape_rule="conv", flops=_gradient_flops, policy=2,
+        gradient="conv_tbc(g, reversed weight); conv_tbc(x, g); sum(g, all but channels)",
     ),
     _row(
         "conv_transpose3d", "conv", _conv_transpose3d,
