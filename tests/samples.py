@@ -54,7 +54,7 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     "take": lambda: [call(matrix(), INDEX), call(matrix(), INDEX, axis=1)],
     "take_along_axis": lambda: [call(matrix(), np.argsort(matrix(), axis=1), axis=1)],
     "gather": lambda: [call(matrix(), np.argsort(matrix(), axis=1), axis=1)],
-    "reshape": lambda: [call(matrix(), shape=(2, 6)), call(matrix(), shape=-1)],
+    "reshape": lambda: [call(matrix(), shape=(2, 6)), call(matrix(), shape=-1), call(matrix(), dims=(2, 6))],
     "transpose": lambda: [call(matrix()), call(images(), axes=(0, 2, 3, 1))],
     "permute": lambda: [call(images(), dims=(0, 2, 3, 1))],
     "swapaxes": lambda: [call(images(), axis1=1, axis2=2)],
@@ -140,10 +140,22 @@ def _works(op: OpInfo, sample: Sample) -> bool:
     return True
 
 
-def copied(value: Any) -> Any:
-    """A copy of operands: writes to it leave the original alone."""
-    if isinstance(value, np.ndarray):
+def _relaid(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy with the strides of the original, also those that go backwards, leave gaps or are 0."""
+    if not value.size:
         return value.copy(order="K")
+    reach = [(n - 1) * s for n, s in zip(value.shape, value.strides, strict=True)]
+    memory = np.zeros(sum(map(abs, reach)) + value.itemsize, np.uint8)
+    result = np.ndarray(value.shape, value.dtype, memory, -sum(r for r in reach if r < 0), value.strides)  # type: ignore[arg-type]
+    result[...] = value
+    result.flags.writeable = value.flags.writeable
+    return result
+
+
+def copied(value: Any) -> Any:
+    """A copy of operands in the same layout: writes to it leave the original alone."""
+    if isinstance(value, np.ndarray):
+        return _relaid(value)
     return type(value)([copied(v) for v in value]) if type(value) in (tuple, list) else value
 
 

@@ -149,6 +149,7 @@ CALLS: dict[str, Callable[[], list[Sample]]] = {
         call(images(), begin=(1, 0), end=(0, 2), strides=(1, 1), shrink_axis_mask=1, begin_mask=2),
     ],
     "conv2d_input": lambda: [call(tensor((1, 3, 3, 2)), tensor((3, 2, 3, 3)), size=(1, 2, 5, 4), stride=2, padding=1)],
+    "conv_tbc": lambda: [call(tensor((9, 2, 4)), tensor((3, 4, 5)), bias=tensor((5,)), padding=1)],
     "local_response_norm": lambda: [call(images(), radius=2, bias=1.5, alpha=0.25, beta=0.75)],
     "depth_to_space": lambda: [call(images(), block=2)],
     "space_to_depth": lambda: [call(tensor((2, 3, 4, 6)), block=2)],

@@ -58,6 +58,11 @@ def _function(spelling: Spelling) -> Callable[..., Any] | None:
     return root  # type: ignore[no-any-return]
 
 
+def exists(spelling: Spelling) -> bool:
+    """Whether the installed NumPy has the callable."""
+    return _function(spelling) is not None
+
+
 def arguments(
     op: OpInfo, spelling: Spelling, operands: tuple[Any, ...], attrs: dict[str, Any], by_keyword: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:

@@ -25,11 +25,16 @@ def _axis_of(axis: Any, array: _Array) -> int:
     return trees.axes_of(operator.index(axis), array)[0] if array.ndim else 0
 
 
+def _in_order(array: _Array) -> _Array:
+    """In C order: NumPy stores by an index in the order of the strides, and where a place comes twice the last value stays."""
+    return array if array.flags.c_contiguous else array.copy()
+
+
 def _index(index: Any) -> _Array:
     found = trees.tensor(index)
     if found.dtype.kind not in "iu":
         raise IndexError(f"an index of integers was expected, not of {found.dtype}")
-    return found
+    return _in_order(found)
 
 
 def _places(array: _Array, index: _Array, axis: int) -> tuple[_Array, ...]:
@@ -102,7 +107,7 @@ def _scatter(x: Any, index: Any, src: Any, *, axis: Any, reduce: Any = None) -> 
         if reduce not in _REDUCTIONS:
             raise ValueError(f"reduce must be None, {', '.join(_REDUCTIONS)}, not {reduce!r}")
         return _accumulated(_REDUCTIONS[reduce], array, key, values)
-    result[key] = values
+    result[key] = _in_order(values)
     return result
 
 
@@ -170,7 +175,7 @@ def _tensor_scatter(x: Any, indices: Any, updates: Any, *, mode: Any = "update")
             raise ValueError(f"mode must be one of update, {', '.join(_MODES)}, not {mode!r}")
         return _accumulated(_MODES[mode], array, key, values)
     result = array.copy()
-    result[key] = values
+    result[key] = _in_order(values)
     return result
 
 

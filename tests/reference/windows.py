@@ -76,6 +76,10 @@ def conv2d_input(x: Any, weight: Any, size: Any, stride: Any = 1, padding: Any =
     return wide[(..., *(slice(before, before + n) for n, (before, _) in zip(size[2:], border, strict=True)))]
 
 
+def conv_tbc(x: Any, weight: Any, bias: Any = None, padding: int = 0) -> Any:
+    return conv(x.transpose(1, 2, 0), weight.transpose(2, 1, 0), bias, padding=padding).transpose(2, 0, 1)
+
+
 # --- pooling ----------------------------------------------------------------------------------------------
 
 
@@ -270,5 +274,5 @@ WINDOWS: dict[str, Any] = {
     **{f"max_pool{rank}d": max_pool(rank) for rank in (1, 2, 3)},
     **{f"avg_pool{rank}d": avg_pool(rank) for rank in (1, 2, 3)},
     **{f"adaptive_{word}_pool{rank}d": adaptive(rank, word == "max") for rank in (1, 2, 3) for word in ("max", "avg")},
-    **{f.__name__: f for f in (conv2d_input, lp_pool2d, max_unpool2d, unfold, fold, interpolate, grid_sample, affine_grid)},
+    **{f.__name__: f for f in (conv2d_input, conv_tbc, lp_pool2d, max_unpool2d, unfold, fold, interpolate, grid_sample, affine_grid)},
 }
