@@ -56,6 +56,12 @@ COARSE: dict[str, str] = {
 }
 """Tests that agree to ONNX's own tolerance of 1e-3, not to ours."""
 
+NOISY: dict[str, str] = dict.fromkeys(
+    ("test_dft_inverse", "test_dft_inverse_opset19"),
+    "NumPy 2 transforms float32 in float32: what is recorded for zeros is 1e-7 of the largest number",
+)
+"""Tests whose recorded zeros are none where the installed NumPy computed them so; close to them is close to 1e-6 of the largest number."""
+
 ELEMENT_TYPES: dict[str, str] = {
     "object": "text, which no tensor of BCVM holds",
     **dict.fromkeys(
