@@ -83,8 +83,13 @@ def _lowered(function: Any, strict: bool) -> Any:
 
 def _twin_of(function: Any, strict: bool) -> Any:
     known = _own_linker(function)
-    if known is not None and known.strict == strict and "stats" in function.__dict__:
-        return function
+    if known is not None and known.strict == strict:
+        if "stats" in function.__dict__:
+            return function
+        if known.adopted and known.is_fresh():  # just now, by the cell that holds the `def`
+            result = twin.make_twin(function, function.__code__)
+            _attach(result, known)
+            return result
     if _ATTRIBUTE in getattr(function, "__dict__", ()) and isinstance(function, types.FunctionType):
         function = twin.make_twin(function, function.__code__ if known is None else known.original)
         _strip(function)
@@ -174,6 +179,7 @@ def adopt(function: Any) -> Any:
         return function
     try:
         linker = Linker(function, source.find(function))
+        linker.adopted = True
         _check_shapes(linker, function)
         code = linker.link()
         if code is not function.__code__:
