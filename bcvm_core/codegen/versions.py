@@ -51,4 +51,4 @@ def comparer() -> Callable[[int, int], int] | None:
         address = loader.load(body)["changed"]
     except (ImportError, RuntimeError, OSError, KeyError, loader.LoadError):
         return None
-    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(address)
+    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(address)  # no other thread runs meanwhile

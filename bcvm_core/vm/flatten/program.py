@@ -10,6 +10,7 @@ from ...frontend.lowering import op_name
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
 from ...tiers.select import CallSite
 from ..trust import check
+from .plain import differs
 from .reads import Reads
 from .recorder import Origin, Recorder
 
@@ -27,10 +28,11 @@ class FlatProgram:
 
     def __init__(self, name: str, recorder: Recorder, result: Any) -> None:
         self.reads: Reads = recorder.reads
-        self.captures = dict(recorder.captures)
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
-        register = recorder.argument(result)
+        register = recorder.result(result, {})
+        self.captures = dict(recorder.captures)
+        self.containers = {id(v): v for v in self.captures.values() if type(v) in (tuple, list, dict)}  # come out as themselves
         if register.is_const:
             dest = recorder.register()
             recorder.emit("LOAD_CONST", dest, register.index)
@@ -86,7 +88,7 @@ class _StepWriter:
         self.direct = direct
         self.captures = captures
         self.inputs = inputs
-        self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "__name__": f"{__package__}.steps"}
+        self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.kept: set[int] = set()
 
@@ -170,10 +172,13 @@ class _StepWriter:
         return f"return r{operands[0]}"
 
     def _differs(self, found: str, expected: Arg) -> str:
-        """The test of a CHECK: identity for True, False and None; equality for numbers, texts and objects."""
+        """The test of a CHECK; as `plain.differs`, shorter where the type allows it."""
         if not expected.is_const:
-            return f"{found} is not r{expected.index} and {found} != r{expected.index}"
+            return f"differs({found}, r{expected.index})"
         value = self.program.consts[expected.index]
         if value is None or type(value) is bool:
             return f"{found} is not {value}"
-        return f"{found} != {self._const(expected.index)}"
+        constant = self._const(expected.index)
+        if type(value) in (int, str):
+            return f"type({found}) is not {type(value).__name__} or {found} != {constant}"
+        return f"differs({found}, {constant})"

@@ -17,10 +17,13 @@ from ...ops import registry
 from ...ops.registry import OpInfo
 from ...tiers.select import CallSite
 from ..trust import check
+from .plain import require_plain
 from .reads import Reads
-from .values import Items, Known, Table, Traced, UnflattenableError, Value, actual_of, is_known
+from .values import Items, Known, Table, Traced, UnflattenableError, Value, actual_of, fresh, is_known
 
 _MAX_INSTRUCTIONS = 50_000
+_CLOSED = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder"})  # ints give ints, and with floats floats
+_NUMBERS = frozenset({bool, int, float})
 _REREAD = frozenset({"shape", "ndim", "size", "dtype"})  # attributes of tensors that any library reads alike
 
 
@@ -47,6 +50,7 @@ class Recorder:
     inputs: list[str] = field(default_factory=list)
     origin: Origin = Origin("<bcvm>", "self")
     registers: int = 0
+    settled: set[int] = field(default_factory=set)  # registers whose values have the same Python type in every run
     _captured: dict[int, int] = field(default_factory=dict)  # id of a captured object -> register
     _const_index: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -81,7 +85,22 @@ class Recorder:
             self.emit("LOAD_TENSOR", dest, name, hint)
         else:
             self.emit("LOAD_VAR", dest, name)
+        self.settled.add(dest)  # operands of other types are another path's
         return Traced(dest, value)
+
+    def is_settled(self, value: Value) -> bool:
+        """Whether the value has the same Python type in every run."""
+        return isinstance(value, Known) or (isinstance(value, Traced) and value.register in self.settled)
+
+    def _settle(self, dest: int, op: OpInfo, operands: Sequence[Value]) -> None:
+        """Whether the result of an op has the same type in every run: sizes, parts of operands, sums of settled numbers."""
+        if op.name in _REREAD or op.name == "len":
+            self.settled.add(dest)
+        elif all(map(self.is_settled, operands)):
+            types = [type(actual_of(v)) for v in operands]
+            part = op.name == "getitem" and types[0] in (tuple, list, dict) and is_known(operands[1])
+            if part or (op.name in _CLOSED and _NUMBERS.issuperset(types)):
+                self.settled.add(dest)
 
     def capture(self, value: Any, path: str) -> Traced:
         """An object beside the operands (a parameter, an element type): the same one in every run."""
@@ -91,6 +110,7 @@ class Recorder:
             name = self._fresh(path)
             self.captures[name] = value
             self.emit("LOAD_VAR", register, name)
+            self.settled.add(register)
         return Traced(register, value)
 
     def _fresh(self, path: str) -> str:
@@ -99,6 +119,25 @@ class Recorder:
             count += 1
             name = f"{path or 'k'}_{count}"
         return name
+
+    def result(self, value: Value, made: dict[int, Arg]) -> Arg:
+        """The result of the call. Containers that were made come out new in every run, others as themselves; one that stands twice once."""
+        if id(value) in made:
+            return made[id(value)]
+        if isinstance(value, Items | Table):
+            if isinstance(value, Items):
+                parts = [self.result(v, made) for v in value.values]
+                opcode = "BUILD_TUPLE" if value.kind is tuple else "BUILD_LIST"
+            else:
+                parts = [part for key, v in value.values.items() for part in (self.argument(Known(key)), self.result(v, made))]
+                opcode = "BUILD_DICT"
+            dest = self.register()
+            self.emit(opcode, dest, tuple(parts))
+            made[id(value)] = Arg(False, dest)
+            return made[id(value)]
+        if isinstance(value, Known) and type(value.value) in (tuple, list, dict):
+            return Arg(False, self.capture(value.value, value.path).register)
+        return self.argument(value)
 
     # -- operands -----------------------------------------------------------------------------------
 
@@ -146,19 +185,19 @@ class Recorder:
             self.direct[pc] = function
         else:
             self.sites[pc] = site  # type: ignore[assignment]
+        self._settle(dest, op, everything)
         return Traced(dest, result)
 
     def _fold(self, op: OpInfo, actuals: Sequence[Any], named: Mapping[str, Any]) -> Value:
         function = self._python_function(op)
-        if function is None:
+        if function is None or (named and not op.pure_python):
             raise UnflattenableError(f"{op.name} without operands")
-        return Known(function(*actuals, **named))
+        return fresh(function(*actuals, **named))
 
     @staticmethod
     def _python_function(op: OpInfo) -> Callable[..., Any] | None:
         if op.scalar is not None:
-            scalar = op.scalar
-            return lambda *operands, **_attrs: scalar(*operands)
+            return op.scalar
         return op.definition if op.pure_python else None
 
     def _direct(self, op: OpInfo, values: Sequence[Value]) -> Callable[..., Any] | None:
@@ -198,13 +237,16 @@ class Recorder:
             raise UnflattenableError(f"unpacking a {type(actual).__name__} into {count} names")
         dests = tuple(self.register() for _ in range(count))
         self.emit("UNPACK", dests, value.register, at=at)
+        if self.is_settled(value):
+            self.settled.update(dests)
         return [Traced(d, v) for d, v in zip(dests, actual, strict=True)]
 
     def expect(self, value: Traced, at: ast.AST | None) -> Any:
         """The value of this run, which the program then depends on: where it differs, this path is left."""
         actual = value.actual
-        if value.is_tensor:
+        if _has_tensor([actual]):
             raise UnflattenableError("Python looks at the elements of a tensor")
+        require_plain(actual)
         if type(actual) is bool or actual is None or _is_constant(actual):
             expected = Arg(True, self.const(actual))
         else:
@@ -232,8 +274,8 @@ def _is_constant(value: Any) -> bool:
 
 def _has_tensor(values: Sequence[Any]) -> bool:
     for value in values:
-        if type(value) in (tuple, list):
-            if _has_tensor(value):
+        if type(value) in (tuple, list, dict):
+            if _has_tensor(list(value.values()) if type(value) is dict else value):
                 return True
         elif registry.personality_of(type(value)) is not None:
             return True
