@@ -30,7 +30,7 @@ def mapped(sample: Sample, change: Callable[[Any], Any], scalars: bool = False) 
     return tuple(one(value) for value in operands), {name: one(value) for name, value in attrs.items()}
 
 
-def _first(sample: Sample, change: Callable[[Array], Any]) -> Sample:
+def first(sample: Sample, change: Callable[[Array], Any]) -> Sample:
     """The sample with its first array changed, the others as they are."""
     done = False
 
@@ -108,12 +108,12 @@ def with_special(sample: Sample, number: float, place: int) -> Sample:
                 changed.reshape(-1)[place % value.size] = number
         return changed
 
-    return _first(sample, put)
+    return first(sample, put)
 
 
 def stretched(sample: Sample) -> Sample:
     """The first array repeats its first entry with a stride of 0."""
-    return _first(sample, _stretched)
+    return first(sample, _stretched)
 
 
 CUTS: dict[str, Callable[[Array], Array]] = {
@@ -127,7 +127,7 @@ CUTS: dict[str, Callable[[Array], Array]] = {
 def cut(op: OpInfo, sample: Sample, how: str) -> Sample:
     """Smaller arrays: of all operands where they have one shape, else of the first alone."""
     alike = op.shape_rule in ("elementwise", "reduce") or op.name in ("add_all",)
-    return (mapped if alike else _first)(sample, CUTS[how])
+    return (mapped if alike else first)(sample, CUTS[how])
 
 
 def every(op: OpInfo) -> Iterator[Sample]:

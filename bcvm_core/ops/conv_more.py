@@ -137,6 +137,8 @@ def _fold(x: Any, output_size: Any, kernel_size: Any, *, dilation: Any = 1, padd
     array = trees.tensor(x)
     size, kernel = lengths(output_size, 2, "output_size"), lengths(kernel_size, 2, "kernel_size")
     spread, edge, steps = lengths(dilation, 2, "dilation"), lengths(padding, 2, "padding"), lengths(stride, 2, "stride")
+    if min(*kernel, *spread, *steps) < 1:
+        raise ValueError(f"fold: a window of {kernel} with stride {steps} and dilation {spread}")
     out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(size, edge, spread, kernel, steps, strict=True)]
     if array.ndim != 3 or array.shape[1] % elements(kernel) or array.shape[2] != elements(out):
         raise ValueError(f"fold: {array.shape} is not (n, c * {elements(kernel)}, {elements(out)})")

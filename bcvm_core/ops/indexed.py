@@ -197,7 +197,8 @@ def _select(x: Any, *, axis: Any, index: Any) -> Any:
 
 def _unbind(x: Any, *, axis: Any = 0) -> tuple[Any, ...]:
     array = trees.tensor(x)
-    return tuple(np.moveaxis(array, _axis_of(axis, array), 0)[i, ...] for i in range(array.shape[axis]))
+    place = trees.axis_of(axis, array)
+    return tuple(np.moveaxis(array, place, 0)[i, ...] for i in range(array.shape[place]))
 
 
 def _chunk(x: Any, *, chunks: Any, axis: Any = 0) -> tuple[Any, ...]:
@@ -205,7 +206,7 @@ def _chunk(x: Any, *, chunks: Any, axis: Any = 0) -> tuple[Any, ...]:
     array, count = trees.tensor(x), operator.index(chunks)
     if count < 1:
         raise ValueError(f"chunks must be positive, not {count}")
-    size = array.shape[axis]
+    size = array.shape[trees.axis_of(axis, array)]
     step = max(-(-size // count), 1)
     return tuple(np.split(array, list(range(step, size, step)), axis=axis))
 

@@ -74,7 +74,7 @@ def _reverse_sequence(x: Any, lengths: Any, *, axis: Any, batch: Any = 0) -> Any
     array, counts = tensor(x), tensor(lengths)
     if not array.ndim:
         raise ValueError("reverse_sequence needs a tensor with axes")
-    along, entry = operator.index(axis) % array.ndim, operator.index(batch) % array.ndim
+    along, entry = trees.axis_of(axis, array), trees.axis_of(batch, array)
     if along == entry or counts.shape != (array.shape[entry],) or counts.dtype.kind not in "iu":
         raise ValueError(f"reverse_sequence: lengths {counts.shape} along {axis} and {batch} of {array.shape}")
     size = array.shape[along]
@@ -113,6 +113,8 @@ def _unsorted_segment(x: Any, index: Any, *, count: Any, mode: Any = "sum") -> A
     array, places = tensor(x), tensor(index)
     if mode not in _SEGMENTS or places.dtype.kind not in "iu" or array.shape[: places.ndim] != places.shape:
         raise ValueError(f"unsorted_segment: index {places.shape} of type {places.dtype}, tensor {array.shape}, mode {mode!r}")
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(f"unsorted_segment needs numbers, not {array.dtype}")
     segments = operator.index(count)
     flat, rest = places.reshape(-1), array.shape[places.ndim :]
     if flat.size and flat.max() >= segments:
@@ -132,6 +134,8 @@ def _embedding_lookup(x: Any, index: Any, *, offset: Any = 0) -> Any:
     table, places = tensor(x), tensor(index)
     if places.dtype.kind not in "iu":
         raise TypeError(f"embedding_lookup needs integer indices, not {places.dtype}")
+    if not table.ndim:
+        raise ValueError("embedding_lookup needs a table with entries")
     own_place = places.astype(np.int64) - operator.index(offset)
     inside = (own_place >= 0) & (own_place < len(table))
     found = table[np.where(inside, own_place, 0)] if len(table) else np.zeros((*places.shape, *table.shape[1:]), table.dtype)

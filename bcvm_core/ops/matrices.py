@@ -66,7 +66,7 @@ def _stacked(a: _Array, b: _Array) -> Any:
 def _cross(x: Any, y: Any, *, axis: Any = -1) -> Any:
     """In three dimensions, in the operands' own type, each product rounded."""
     a, b = np.broadcast_arrays(trees.tensor(x), trees.tensor(y))
-    if a.shape[axis] != 3:
+    if a.shape[trees.axis_of(axis, a)] != 3:
         raise ValueError(f"cross: axis {axis} of shape {a.shape} does not have 3 elements")
     a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
     with np.errstate(all="ignore"):

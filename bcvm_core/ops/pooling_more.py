@@ -215,6 +215,8 @@ def _max_unpool2d(x: Any, indices: Any, kernel_size: Any, *, stride: Any = None,
     kernel = lengths(kernel_size, 2, "kernel_size")
     step = kernel if stride is None else lengths(stride, 2, "stride")
     edge = lengths(padding, 2, "padding")
+    if min(*kernel, *step) < 1:
+        raise ValueError(f"max_unpool2d: a window of {kernel} with stride {step}")
     size = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(array.shape[-2:], step, edge, kernel, strict=True))
     if output_size is not None:
         size = tuple(operator.index(n) for n in output_size)[-2:]

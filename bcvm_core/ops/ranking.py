@@ -52,8 +52,9 @@ def _topk(x: Any, *, k: Any, axis: Any = -1, largest: Any = True, sorted: Any = 
         if count > 1:
             raise ValueError(f"topk: {count} elements of one")
         return (array.copy(), np.zeros((), np.int64)) if count == 1 else (array[None][:0], np.zeros(0, np.int64))
-    if not 0 <= count <= array.shape[axis]:
-        raise ValueError(f"topk: {count} elements of {array.shape[axis]}")
+    size = array.shape[trees.axis_of(axis, array)]
+    if not 0 <= count <= size:
+        raise ValueError(f"topk: {count} elements of {size}")
     order = _order(array, operator.index(axis), bool(largest))
     index = np.ascontiguousarray(np.take(order, np.arange(count), axis))
     return np.take_along_axis(array, index, axis), index
@@ -70,8 +71,9 @@ def _kthvalue(x: Any, *, k: Any, axis: Any = -1, keepdims: Any = False) -> tuple
     array, rank = trees.tensor(x), operator.index(k)
     if array.ndim == 0:
         array = array[None]
-    if not 1 <= rank <= array.shape[axis]:
-        raise ValueError(f"kthvalue: number {rank} of {array.shape[axis]}")
+    size = array.shape[trees.axis_of(axis, array)]
+    if not 1 <= rank <= size:
+        raise ValueError(f"kthvalue: number {rank} of {size}")
     return _at_rank(array, rank - 1, operator.index(axis), keepdims)
 
 
@@ -83,9 +85,9 @@ def _lower_median(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
             return np.full((), np.nan, array.dtype)[()]
         flat = np.sort(_ordered(array), axis=None, kind="stable").astype(array.dtype)
         return flat[-1] if flat[-1] != flat[-1] else flat[(array.size - 1) // 2]
-    place = operator.index(axis)
     if array.ndim == 0:
         return array.copy(), np.zeros((), np.int64)
+    place = trees.axis_of(axis, array)
     values, index = _at_rank(array, (array.shape[place] - 1) // 2, place, True)
     if array.dtype.kind not in "biu":
         missing = np.isnan(array)

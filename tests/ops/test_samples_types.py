@@ -15,7 +15,7 @@ each_row = pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
 REFUSE_INTEGERS = {
     "add_scaled", "subtract_scaled", "addmm", "index_add",  # fractions of integers
 }  # fmt: skip
-REFUSE_BOOL = {"squared_difference", "subtract_scaled", "cross", "tensor_scatter"}  # NumPy has no difference of truth values
+REFUSE_BOOL = {"squared_difference", "subtract_scaled", "cross", "tensor_scatter", "frac"}  # NumPy has no difference of truth values
 
 
 @each_row
