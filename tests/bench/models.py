@@ -5,7 +5,7 @@ changing from round to round, and the median of the rounds counts; the ratio is 
 in which the program is found; MindSpore had its first call before. `CALL_OP` is the share of the executions of ops that BCVM ran.
 On CPUs with AVX-512 the oneDNN in MindSpore 2.10 falls back to its reference convolution, some fifty times slower than what it has
 for AVX2: it is held to AVX2 here, unless ONEDNN_MAX_CPU_ISA says otherwise.
-The default table has the models and sizes of the tests; `--large` has images of up to 224 pixels (448 for swin) and takes long.
+The default table has the models and sizes of the tests; `--large` has images of up to 224 pixels and takes long.
 """
 
 from __future__ import annotations
