@@ -24,6 +24,7 @@ from .values import Items, Known, Table, Traced, UnflattenableError, Value, actu
 _MAX_INSTRUCTIONS = 50_000
 _CLOSED = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder"})  # ints give ints, and with floats floats
 _NUMBERS = frozenset({bool, int, float})
+_BY_ATTRIBUTES = frozenset({"conv", "nn"})  # families whose results are a tensor or a tuple of tensors as the attributes say
 _REREAD = frozenset({"shape", "ndim", "size", "dtype"})  # attributes of tensors that any library reads alike
 
 
@@ -94,7 +95,8 @@ class Recorder:
 
     def _settle(self, dest: int, op: OpInfo, operands: Sequence[Value]) -> None:
         """Whether the result of an op has the same type in every run: sizes, parts of operands, sums of settled numbers."""
-        if op.name in _REREAD or op.name == "len":
+        by_attributes = op.result == "any" and op.family in _BY_ATTRIBUTES and all(is_known(v) or _is_tensor(v) for v in operands)
+        if op.name in _REREAD or op.name == "len" or by_attributes:
             self.settled.add(dest)
         elif all(map(self.is_settled, operands)):
             types = [type(actual_of(v)) for v in operands]
@@ -253,6 +255,10 @@ class Recorder:
             expected = Arg(False, self.capture(actual, "k").register)
         self.emit("CHECK", value.register, (expected,), at=at)
         return actual
+
+
+def _is_tensor(value: Value) -> bool:
+    return isinstance(value, Traced) and value.is_tensor
 
 
 def _is_constant(value: Any) -> bool:
