@@ -78,7 +78,7 @@ def reason_against(node: Node) -> str | None:
     """Why a node test is left out, or None: it must agree."""
     for op_type in sorted(node.op_types):
         if op_type in exclusions.TYPES:
-            return f"{op_type}: {exclusions.TYPES[op_type]}"
+            return exclusions.TYPES[op_type]
     if node.name in exclusions.TESTS:
         return exclusions.TESTS[node.name]
     try:

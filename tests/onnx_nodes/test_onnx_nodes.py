@@ -5,14 +5,16 @@ All of them agree, or stand in `exclusions.py` with the reason.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("onnx", reason="the node tests come with the package onnx, which is not installed (or has no wheel for this Python)")
 
-from tests.onnx_nodes import exclusions, nodes, table
+from tests.onnx_nodes import exclusions, nodes, report, table
 
 NODES = nodes.collect()
 REASONS = {name: nodes.reason_against(node) for name, node in NODES.items()}
@@ -48,26 +50,33 @@ def test_no_exclusion_is_stale() -> None:
                 nodes.assert_agrees(actual, recorded)
 
 
-def test_nothing_is_left_to_python(record_property: Callable[[str, object], None]) -> None:
-    """Every callable of the op table ran by CALL_OP, and each op type has some; the counts of what ran are in the report."""
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Any]:
+    """The report of a run of everything that is not left out, from counters at zero."""
     for jitted in table.JITTED:
         jitted.stats().reset()
-    of_type: dict[str, list[str]] = {}
-    for name in sorted(INCLUDED, key=lambda name: len(NODES[name].op_types)):  # those of one type alone first
-        for op_type in NODES[name].op_types:
-            of_type.setdefault(op_type, []).append(name)
-    assert of_type.keys() == table.OPS.keys(), "every expression is met"
-    for op_type, names in of_type.items():
-        before = sum(jitted.stats().call_op for jitted in table.JITTED)
-        nodes.check(NODES[names[0]])
-        assert sum(jitted.stats().call_op for jitted in table.JITTED) > before, op_type
-    for name in INCLUDED:
-        nodes.check(NODES[name])
+    return report.measure(NODES)
+
+
+def test_nothing_is_left_to_python(measured: dict[str, Any], record_property: Callable[[str, object], None]) -> None:
+    """Every callable of the op table ran by CALL_OP, and each op type has some; the counts of what ran are in the report."""
     counters = [jitted.stats() for jitted in table.JITTED]
     assert sum(c.call_host for c in counters) == 0
     assert sum(c.replays for c in counters) == 0
-    record_property("onnx op types", len(of_type))
+    used = {op_type for name in INCLUDED for op_type in NODES[name].op_types}
+    assert used == table.OPS.keys(), "every expression is met"
+    agreeing = [name for name, row in measured["types"].items() if row["agree"]]
+    assert [name for name in agreeing if not measured["types"][name]["ops"]] == []
+    assert measured["agree"] == len(INCLUDED)
+    record_property("onnx op types", len(agreeing))
     record_property("onnx node tests", len(INCLUDED))
+
+
+def test_the_table_of_the_documentation_is_what_runs_show(measured: dict[str, Any]) -> None:
+    recorded = json.loads(report.FILE.read_text(encoding="utf-8"))
+    if recorded["onnx"] != report.SERIES:
+        pytest.skip(f"the table is of onnx {recorded['onnx']}")
+    assert measured == recorded, "run `python -m tests.onnx_nodes.report`"
 
 
 def test_a_wrong_result_is_seen() -> None:
