@@ -59,6 +59,15 @@ def _determinant(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any],
     return wrap(np.asarray(kernel(array.astype(_FLOAT32) if kept == np.float16 else array, **attrs)), kept)
 
 
+def _all_added(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """AddN; a single tensor is MindSpore's, which gives its memory back."""
+    arrays = [tensor(operand) for operand in operands[0]]
+    if len(arrays) < 2:
+        raise Decline("a sum of one tensor is left to MindSpore")
+    kept = _one_type(*arrays, kinds="fViu")
+    return wrap(kernel([wide(array) for array in arrays], **attrs), kept)
+
+
 # --- normalisation ----------------------------------------------------------------------------------
 
 
@@ -159,7 +168,7 @@ def _layers(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
     array = tensor(operands[0])
     if not array.ndim:
         raise Decline("left to MindSpore")
-    return wrap(kernel(array[:, None] if array.ndim == 1 else array, **attrs))
+    return wrap(kernel(array[:, None] if array.ndim == 1 else array, **attrs).copy())  # never a view
 
 
 def _one_value(value: Any) -> Array:
@@ -291,6 +300,7 @@ HANDLERS: dict[str, Handler] = {
     "adaptive_avg_pool3d:sizes": _sized_pool,
     "adaptive_max_pool2d:sizes_int64": _sized_pool,
     "adaptive_max_pool3d:sizes": _sized_pool,
+    "add_all": _all_added,
     "det:prim": _determinant,
     "pad:pairs": _pairs,
     "pad:from_last": _from_last,
