@@ -137,8 +137,8 @@ def tables() -> dict[str, list[Line]]:
         spellings_tensor,
     )
 
-    modules = (spellings_ops, spellings_mint, spellings_tensor, spellings_more, spellings_ops_more, spellings_names, spellings_numpy)
-    modules += (spellings_layers,)
+    first = spellings_ops, spellings_mint, spellings_tensor, spellings_more
+    modules = *first, spellings_ops_more, spellings_names, spellings_numpy, spellings_layers
     found: dict[str, list[Line]] = {}
     for module in modules:
         for owner, table in module.TABLES.items():
