@@ -25,6 +25,7 @@ from .comms import install_routing
 from .lines import keep_lines
 from .notices import FirstCellNotice
 from .shell import log
+from .threads import outlets_of, threads_keep_their_cell
 from .updates import Waiting, widget_state
 
 install_routing()
@@ -65,6 +66,7 @@ class BcvmKernel(IPythonKernel):
             log.addHandler(handler)  # the kernel's log is the server's terminal, never a cell
         log.propagate = False
         keep_lines(self.shell)
+        threads_keep_their_cell(outlets_of(self.shell))
         self._waiting = Waiting(self.session)
         self._handle_comm = self.shell_handlers["comm_msg"]
         self.shell_handlers["comm_msg"] = self._comm_msg
