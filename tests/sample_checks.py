@@ -20,7 +20,8 @@ from tests.sample_values import Sample
 from tests.samples import copied, has_data
 
 ROWS = [row for row in registry.rows() if row.name not in RANDOM and has_data(row)]
-KEEP = {"nll_loss": {"target"}, "cross_entropy": {"target"}, "max_unpool2d": {"indices"}, "masked_fill": {"mask"}, "attention": {"mask"},
+KEEP = {"nll_loss": {"target"}, "cross_entropy": {"target"}, "masked_fill": {"mask"}, "attention": {"mask"},
+        "max_unpool1d": {"indices"}, "max_unpool2d": {"indices"}, "max_unpool3d": {"indices"},
         "embedding": {"x"}, "embedding_lookup": {"index"}}  # fmt: skip
 """Operands that are no numbers: classes, places, masks."""
 

@@ -69,7 +69,7 @@ _GROUPS = {
     "complex text rank": "layer_norm rms_norm batch_norm_train instance_norm affine_grid dropout_channels local_response_norm",
     "complex text rank axis": "glu logsumexp var_mean std_mean normalize l2_normalize",
     "complex text rank word": "interpolate",
-    "complex text rank zero": "lp_pool2d group_norm",
+    "complex text rank zero": "lp_pool1d lp_pool2d lp_pool3d group_norm",
     "complex text shape": "lerp addcmul addcdiv xlogy polar is_close all_close embedding pairwise_distance",
     "complex text shape axis": "cosine_similarity",
     "complex text shape rank": "prelu batch_norm attention cdist batch_norm_parts layer_norm_parts softmax_cross_entropy",
@@ -97,7 +97,7 @@ _GROUPS = {
     "shape rank": "setitem search_rows",
     "shape rank axis far": "index_select index_fill reverse_sequence",
     "shape rank far": "gather_nd",
-    "shape rank word zero far": "max_unpool2d",
+    "shape rank word zero far": "max_unpool1d max_unpool2d max_unpool3d",
     "text": "cast relu relu6 leaky_relu elu hardsigmoid hardswish hardtanh softsign rsqrt one_hot",
     "text axis": "lower_median cummax cummin",
     "text rank": "add_all",
@@ -122,13 +122,14 @@ ADD_TEXT = {"fold", "scatter_add"}
 """Ops that only add: NumPy 2 adds texts."""
 
 _VALUE = "cast vector_norm avg_pool2d adaptive_avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d histc multinomial"
-_NUMBERS = "conv_transpose2d conv_transpose1d conv_transpose3d unfold fold max_pool1d max_pool3d avg_pool1d avg_pool3d max_unpool2d"
+_NUMBERS = "conv_transpose2d conv_transpose1d conv_transpose3d unfold fold max_pool1d max_pool3d avg_pool1d avg_pool3d"
 OTHERWISE: dict[tuple[str, str], type[Exception] | tuple[type[Exception], ...]] = {
+    **{(f"max_unpool{rank}d", "word"): TypeError for rank in (1, 2, 3)},
     **{(name, "text"): ValueError for name in _VALUE.split()},  # "could not convert string to float"
     **{(name, "word"): TypeError for name in _NUMBERS.split()},  # a padding that can only be numbers
     **{(name, "far"): ValueError for name in "narrow topk kthvalue multinomial reverse_sequence".split()},  # too many, not outside
     ("embedding", "shape"): IndexError,
-    ("max_unpool2d", "zero"): (ValueError, TypeError),  # a window of 0, or an output that is no shape
+    **{(f"max_unpool{rank}d", "zero"): (ValueError, TypeError) for rank in (1, 2, 3)},  # a window of 0, or an output that is no shape
     ("scatter_nd", "complex"): IndexError,
     ("scatter_nd", "text"): IndexError,
 }

@@ -161,9 +161,9 @@ _BY_RULE: dict[Rule, str] = {
         "rms_norm conv1d conv2d avg_pool2d adaptive_avg_pool2d attention interpolate mse_loss "
         "l1_loss smooth_l1_loss binary_cross_entropy bce_with_logits trace nansum "
         "prelu selu celu glu softshrink hardshrink tanhshrink conv3d conv_transpose1d conv_transpose2d instance_norm grid_sample "
-        "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d lp_pool2d normalize cosine_similarity pairwise_distance cdist "
+        "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d normalize cosine_similarity pairwise_distance cdist "
         "kl_div huber_loss soft_margin_loss hinge_embedding_loss triplet_margin_loss poisson_nll_loss gaussian_nll_loss histc inverse "
-        "affine_grid det solve cholesky qr conv2d_input l2_normalize "
+        "affine_grid lp_pool1d lp_pool2d lp_pool3d det solve cholesky qr conv2d_input l2_normalize "
         "conv_transpose3d conv_tbc fast_gelu local_response_norm softmax_cross_entropy l2_loss"
     ),
     INDEX: "argwhere",

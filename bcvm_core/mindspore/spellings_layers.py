@@ -10,7 +10,10 @@ max_pool3d = max_pool3d(x, kernel_size, stride=None, padding=0, dilation=1, ceil
 adaptive_avg_pool3d = adaptive_avg_pool3d(x:input, output_size)
 adaptive_max_pool1d = adaptive_max_pool1d(x:input, output_size)
 adaptive_max_pool3d = adaptive_max_pool3d(x:input, output_size, return_indices=False); dialect='sizes'
+lp_pool1d = lp_pool1d(x, norm_type, kernel_size, stride=None, ceil_mode=False)
 lp_pool2d = lp_pool2d(x, norm_type, kernel_size, stride=None, ceil_mode=False)
+max_unpool1d = max_unpool1d(x, indices, kernel_size, stride=None, padding=0, output_size=None)
+max_unpool3d = max_unpool3d(x, indices, kernel_size, stride=None, padding=0, output_size=None)
 max_unpool2d = max_unpool2d(x, indices, kernel_size, stride=None, padding=0, output_size=None)
 fold = fold(x:input, output_size, kernel_size, dilation=1, padding=0, stride=1); dialect='size_of_a_tensor'
 bias_add = bias_add(x:input_x, bias)

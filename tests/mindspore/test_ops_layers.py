@@ -19,7 +19,8 @@ ops.conv3d(vol, w3) | ops.conv3d(vol, w3, b2, 2, 'pad', 1) | ops.conv3d(vol, w3,
 ops.avg_pool3d(vol, 2, 2) | ops.avg_pool3d(vol, 2, 2, 1, count_include_pad=False) | ops.max_pool3d(vol, 2)
 ops.max_pool3d(vol, 2, 1, 1, return_indices=True) | ops.adaptive_avg_pool3d(vol, 2) | ops.adaptive_avg_pool3d(vol, (1, None, 2))
 ops.adaptive_max_pool1d(seq, 2) | ops.adaptive_max_pool3d(vol, 2) | ops.adaptive_max_pool3d(vol, (1, 2, 3), True)
-ops.lp_pool2d(im + 3, 2, 2)
+ops.lp_pool2d(im + 3, 2, 2) | ops.lp_pool1d(seq + 3, 3.0, 3, 2) | ops.lp_pool1d(seq + 3, 2.0, 2)
+ops.max_unpool1d(b34, spots, 2) | ops.max_unpool1d(b34, spots, 2, 2, 0, (9,)) | ops.max_unpool3d(pooled[:, None], places[:, None], 2, (2, 2, 2))
 ops.max_unpool2d(pooled, places, 2) | ops.fold(cols, size, (2, 2)) | ops.fold(cols, size, 2)
 ops.bias_add(im, b4) | ops.bias_add(x, b4) | ops.lrn(im) | ops.lrn(im, 1, 1.0, 0.5, 0.75) | ops.fast_gelu(x)
 ops.one_hot(i, 4) | ops.one_hot(i, 3, s2, s1) | ops.one_hot(i, 5, 2, 1)
@@ -46,7 +47,7 @@ def operands() -> dict[str, Any]:
     square = rng.normal(size=(3, 3))
     pooled, places = ops.max_pool2d(tensor(rng.normal(size=(2, 4, 6, 6))), 2, return_indices=True)
     return {
-        "pooled": pooled, "places": places,
+        "pooled": pooled, "places": places, "b34": normal(2, 3, 4), "spots": tensor(np.tile([0, 3, 5, 6], (2, 3, 1)), np.int64),
         "x": normal(3, 4), "y": normal(3, 4), "im": normal(2, 4, 6, 6), "vol": normal(2, 3, 4, 5, 6), "w3": normal(2, 3, 2, 2, 2),
         "seq": normal(2, 3, 8), "b2": normal(2), "b3": normal(3), "b4": normal(4), "cols": normal(2, 8, 6),
         "size": tensor([3, 4], np.int32),

@@ -5,6 +5,7 @@ All of them agree, or stand in `exclusions.py` with the reason.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 
 pytest.importorskip("onnx", reason="the node tests come with the package onnx, which is not installed (or has no wheel for this Python)")
 
+from bcvm_core import testing
+from bcvm_core.tiers.pool import pool
 from tests.onnx_nodes import exclusions, nodes, report, table
 
 NODES = nodes.collect()
@@ -87,3 +90,14 @@ def test_a_wrong_result_is_seen() -> None:
     for changed in (wrong, recorded.astype(np.float64), recorded[..., None]):
         with pytest.raises(AssertionError):
             nodes.assert_agrees(changed, recorded)
+
+
+def test_a_wrong_kernel_is_seen() -> None:
+    """The results come from the kernels of the pool."""
+    for op, name in (("relu", "test_relu"), ("matmul", "test_matmul_2d"), ("sum", "test_reduce_sum_default_axes_keepdims_random")):
+        with contextlib.ExitStack() as stack:
+            for entry in pool.kernels(op):
+                stack.enter_context(testing.corrupt_kernel(entry.name, "zero"))
+            with pytest.raises(AssertionError):
+                nodes.check(NODES[name])
+        nodes.check(NODES[name])

@@ -165,20 +165,26 @@ def adaptive(rank: int, best: bool) -> Any:
     return function
 
 
-def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-    sums = avg_pool(2)(abs(x) ** norm_type, kernel_size, stride, ceil_mode=ceil_mode, divisor_override=1)
-    return sums ** (1 / norm_type)
+def lp_pool(rank: int) -> Any:
+    def function(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        sums = avg_pool(rank)(abs(x) ** norm_type, kernel_size, stride, ceil_mode=ceil_mode, divisor_override=1)
+        return sums ** (1 / norm_type)
+
+    return function
 
 
-def max_unpool2d(x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
-    kernel, edge = each(kernel_size, 2), each(padding, 2)
-    step = kernel if stride is None else each(stride, 2)
-    size = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-2:], step, edge, kernel, strict=True)]
-    size = list(output_size[-2:]) if output_size else size
-    result = np.zeros((*x.shape[:-2], math.prod(size)))
-    for place in np.ndindex(x.shape):
-        result[(*place[:-2], indices[place])] = x[place]
-    return result.reshape(*x.shape[:-2], *size)
+def max_unpool(rank: int) -> Any:
+    def function(x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+        kernel, edge = each(kernel_size, rank), each(padding, rank)
+        step = kernel if stride is None else each(stride, rank)
+        size = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-rank:], step, edge, kernel, strict=True)]
+        size = list(output_size[-rank:]) if output_size else size
+        result = np.zeros((*x.shape[:-rank], math.prod(size)))
+        for place in np.ndindex(x.shape):
+            result[(*place[:-rank], indices[place])] = x[place]
+        return result.reshape(*x.shape[:-rank], *size)
+
+    return function
 
 
 # --- patches and sizes --------------------------------------------------------------------------------------
@@ -273,6 +279,8 @@ WINDOWS: dict[str, Any] = {
     **{f"conv_transpose{rank}d": conv_transpose for rank in (1, 2, 3)},
     **{f"max_pool{rank}d": max_pool(rank) for rank in (1, 2, 3)},
     **{f"avg_pool{rank}d": avg_pool(rank) for rank in (1, 2, 3)},
+    **{f"lp_pool{rank}d": lp_pool(rank) for rank in (1, 2, 3)},
+    **{f"max_unpool{rank}d": max_unpool(rank) for rank in (1, 2, 3)},
     **{f"adaptive_{word}_pool{rank}d": adaptive(rank, word == "max") for rank in (1, 2, 3) for word in ("max", "avg")},
-    **{f.__name__: f for f in (conv2d_input, conv_tbc, lp_pool2d, max_unpool2d, unfold, fold, interpolate, grid_sample, affine_grid)},
+    **{f.__name__: f for f in (conv2d_input, conv_tbc, unfold, fold, interpolate, grid_sample, affine_grid)},
 }
