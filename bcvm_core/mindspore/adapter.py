@@ -19,7 +19,6 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops import registry
-from ..ops import registry
 from ..ops.registry import OpInfo
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
@@ -40,6 +39,7 @@ _from_numpy = ms.Tensor.from_numpy
 _BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 _FLOAT32 = np.dtype(np.float32)
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
+_SHARING = frozenset({"astype", "cast", "copy"})  # may give a tensor over the operand's memory, as views do
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
@@ -86,6 +86,14 @@ class Adapter:
         """
         if is_recorded():
             raise Decline("MindSpore records this call")
+        if memory.within.program and (op.shape_rule == "view" or op.name in _SHARING):
+            memory.lay_out(operands)
+            result = self._call(op, kernel_call, operands, attrs)
+            memory.note_views(operands, result)
+            return result
+        return self._call(op, kernel_call, operands, attrs)
+
+    def _call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         if not attrs:
             fast = _plan_for(op, operands)
             if fast is not None:

@@ -34,13 +34,19 @@ def _as_another(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
 
 
 def _flattened(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """`ops.flatten` keeps the first axis unless `start_dim` says otherwise; vectors stay as they are."""
+    """`ops.flatten`: all axes but the first are flattened into new memory, vectors keep theirs; one axis alone is the tensor itself."""
     array = tensor(operands[0])
     if array.ndim == 1 and attrs == {"start": 1}:
         return wrap(array)
     if array.ndim < 2:
         raise Decline("left to MindSpore")
-    return wrap(kernel(array, **attrs))
+    start, end = (attrs.get(name, default) for name, default in (("start", 0), ("end", -1)))
+    if type(start) is not int or type(end) is not int or not (-array.ndim <= start < array.ndim and -array.ndim <= end < array.ndim):
+        raise Decline("left to MindSpore")
+    start, end = start % array.ndim, end % array.ndim
+    if start == 1 and end == array.ndim - 1:
+        return wrap(kernel(array, **attrs).copy())
+    return operands[0] if start == end else wrap(kernel(array, **attrs))
 
 
 def _repeated(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -70,9 +76,9 @@ def _converted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _
     """Tensor.to: a type or a tensor that has it; without `copy` a tensor that has it already shares its memory."""
     array, dtype = tensor(operands[0]), attrs.get("dtype", operands[1] if len(operands) > 1 else None)
     wanted = tensor(dtype).dtype if isinstance(dtype, TENSORS) else numpy_dtype(dtype)
-    if array.dtype == wanted and not attrs.get("copy", False):
+    if array.dtype == wanted and not attrs.get("copy", False) and array.flags.c_contiguous:
         return wrap(array)
-    return wrap(kernel(array, dtype=wanted))
+    return wrap(np.ascontiguousarray(kernel(array, dtype=wanted)))
 
 
 def _normalized(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:

@@ -16,7 +16,7 @@ from ..errors import Decline
 from ..vm.flatten.objects import namespace_of
 from ..vm.flatten.reads import HEAP_TYPE, MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
-from .memory import Held, view, within, wrap
+from .memory import Held, view, within
 
 personality = "mindspore"
 
@@ -29,6 +29,20 @@ def _own(name: str) -> Any:
     return found if known else None
 
 
+def _methods(cls: type) -> dict[str, Any]:
+    """What tensors have by name, as far as it is MindSpore's."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base)
+    return {name: value for name, value in found.items() if _is_theirs(value)}
+
+
+def _is_theirs(value: Any) -> bool:
+    function = value.fget if type(value) is property else getattr(value, "__func__", value)
+    return type(function) is not types.FunctionType or str(function.__globals__.get("__name__")).startswith("mindspore")
+
+
+_METHODS = {cls: _methods(cls) for cls in (ms.Tensor, ms.Parameter)}
 _GETATTR, _RUN_CONSTRUCT, _COMPLEX_CALL = _own("__getattr__"), _own("_run_construct"), _own("_complex_call")
 _calls: set[Any] = {_own("__call__")}
 TENSOR: type = ms.Tensor
@@ -101,9 +115,7 @@ def give(value: Any, originals: dict[int, Any]) -> Any:
     """Held arrays become tensors; what came in as a tensor or container goes out as itself, and one object as one object."""
     kind = type(value)
     if kind is Held:
-        if value.tensor is None:
-            value.tensor = wrap(value.array)
-        return value.tensor
+        return value.to_tensor()
     if kind in (tuple, list, dict):
         return _give(value, dict(originals))
     return value
@@ -137,6 +149,11 @@ def class_of(value: Any, settled: bool) -> type:
         raise UnflattenableError("the class of a tensor that came in")
     found: type = type(value.tensor) if type(value) is Held else type(value)
     return found
+
+
+def has_own(value: Any, name: str, reads: Reads) -> bool:
+    """Whether tensors have the method that MindSpore wrote, and no other that somebody has put in its place."""
+    return all(_in_class(cls, name, reads) is _METHODS[cls].get(name, MISSING) for cls in _METHODS)
 
 
 def is_module(value: Any) -> bool:

@@ -175,8 +175,8 @@ expand_dims = unsqueeze(axis)
 ravel = ravel()
 reshape = view(*dims:shape)
 ravel = flatten()
-flatten_axes = flatten(start:start_dim=0, end:end_dim=-1)
-flatten_axes = flatten(order='C', *, start:start_dim=0, end:end_dim=-1); only='order'
+flatten_axes = flatten(start:start_dim=0, end:end_dim=-1); dialect='from'
+flatten_axes = flatten(order='C', *, start:start_dim=0, end:end_dim=-1); only='order', dialect='from'
 broadcast_to = broadcast_to(*shape); dialect='sizes'
 broadcast_to = expand(*shape:size)
 flip = flip(axis:dims)

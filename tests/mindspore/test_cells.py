@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import cells_calls
 import cells_containers
+import cells_exchanges
 import cells_flow
 import cells_more
 import cells_state
+import cells_traps
 import cells_values
 import pytest
 from cells_support import SCENARIOS, Log, assert_same
@@ -14,7 +16,8 @@ from cells_support import SCENARIOS, Log, assert_same
 import bcvm_core as bcvm
 
 pytestmark = pytest.mark.mindspore
-FILES = (cells_calls, cells_containers, cells_flow, cells_more, cells_state, cells_values)  # importing them fills SCENARIOS
+# importing them fills SCENARIOS
+FILES = (cells_calls, cells_containers, cells_exchanges, cells_flow, cells_more, cells_state, cells_traps, cells_values)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -53,6 +53,9 @@ class Library:
             raise UnflattenableError("the class of an array")
         return type(value)
 
+    def has_own(self, value: Any, name: str, reads: Reads) -> bool:
+        return True
+
     def is_module(self, value: Any) -> bool:
         return isinstance(value, Part)
 

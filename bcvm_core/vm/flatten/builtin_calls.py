@@ -116,6 +116,7 @@ class BuiltinCalls(Expressions):
             return Known(len(self.iterate(value, at)))
         if not isinstance(value, Traced):
             raise UnflattenableError("the length of an iterator")
+        self.require_own([value], "__len__")
         return self.recorder.op(registry.row("len"), [value], syntax=False, at=at)
 
     def _seen(self, value: Value, at: ast.AST) -> type:

@@ -34,6 +34,9 @@ _OPERATORS: dict[str, Any] = {
     "LShift": operator.lshift, "RShift": operator.rshift, "USub": operator.neg, "UAdd": operator.pos, "Invert": operator.invert,
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
 }  # fmt: skip
+_NAMES = {"Mult": "mul", "Div": "truediv", "BitAnd": "and", "BitOr": "or", "BitXor": "xor", "USub": "neg", "UAdd": "pos",
+          "NotEq": "ne", "LtE": "le", "GtE": "ge"}  # fmt: skip
+METHODS = {name: tuple(f"__{form}{_NAMES.get(name, name.lower())}__" for form in ("", "r", "i")) for name in _OPERATORS}
 
 
 class Expressions(Looking):
@@ -84,6 +87,7 @@ class Expressions(Looking):
         if isinstance(owner, Known) and registry.personality_of(type(owner.value)) is not None:
             owner = self.recorder.capture(owner.value, owner.path)
         if isinstance(owner, Traced):
+            self.require_own([owner], name)
             row = registry.attribute_spelling_for(type(owner.actual), name)
             if row is not None:
                 return self.recorder.op(row[0], [owner], dict(self._fixed(row[1])), syntax=True, at=at)
@@ -227,6 +231,7 @@ class Expressions(Looking):
         row = registry.by_operator(name)
         if row is None:
             raise UnflattenableError(f"the operator {name}")
+        self.require_own(operands, *METHODS.get(name, ()))
         return self.recorder.op(row, operands, syntax=True, at=at)
 
     @staticmethod

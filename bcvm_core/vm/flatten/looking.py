@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from ...ops import registry
@@ -20,6 +21,15 @@ class Looking(Statements):
 
     recorder: Recorder
     reader: Reader
+
+    def require_own(self, values: Sequence[Value], *names: str) -> None:
+        """Raises UnflattenableError when somebody has replaced a method of tensors that an operation on `values` would call."""
+        for value in values:
+            actual = value.value if isinstance(value, Known) else value.actual if isinstance(value, Traced) else None
+            if registry.personality_of(type(actual)) is not None:
+                for name in names:
+                    if not self.reader.library.has_own(actual, name, self.recorder.reads):
+                        raise UnflattenableError(f"{name} of tensors has been replaced")
 
     # -- subscripts ---------------------------------------------------------------------------------
 
@@ -40,6 +50,7 @@ class Looking(Statements):
             return holder.values[self.key(index, at)]
         if isinstance(holder, Known) and registry.personality_of(type(holder.value)) is None and type(holder.value) not in (list, tuple):
             raise UnflattenableError(f"an item of a {type(holder.value).__name__}")
+        self.require_own([holder], "__getitem__")
         row = registry.by_operator("Subscript")
         assert row is not None
         return self.recorder.op(row, [holder, index], syntax=True, at=at)
@@ -85,6 +96,7 @@ class Looking(Statements):
             return bool(value.values)
         if isinstance(value, Traced):
             if type(value.actual) is not bool:
+                self.require_own([value], "__bool__")
                 tested = self.recorder.op(registry.row("bool"), [value], syntax=False, at=at)
                 assert isinstance(tested, Traced)
                 value = tested
@@ -135,6 +147,7 @@ class Looking(Statements):
             return self.recorder.unpack(value, len(value.actual), at)
         if not value.is_tensor or not value.actual.shape:
             raise UnflattenableError(f"iterating over a {type(value.actual).__name__}")
+        self.require_own([value], "__iter__", "__len__")
         length = self.recorder.op(registry.row("len"), [value], syntax=False, at=at)
         return [self.item(value, Known(i), at) for i in range(self.constant(length, at))]
 

@@ -38,6 +38,9 @@ class Library(Protocol):
         Raises UnflattenableError where it may be another one in another run.
         """
 
+    def has_own(self, value: Any, name: str, reads: Reads) -> bool:
+        """Whether the class of a tensor has its library's own method under this name, now and while the reads hold."""
+
     def is_module(self, value: Any) -> bool:
         """Whether the object is a model part: called like a function, with parts and parameters of its own."""
 
