@@ -9,6 +9,9 @@ from .constants import identical
 from .opcodes import BY_NAME, OpcodeRow
 
 
+MAX_PLACE = 10**9  # lines and columns are below it
+
+
 @dataclass(frozen=True, slots=True)
 class SourceLoc:
     """Where an instruction came from: 1-based line, 0-based column, as in `ast`."""
