@@ -7,6 +7,8 @@ NumPy in float64. That the kernels give the definition's bits is `tests/tiers/te
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +26,16 @@ KEEP = {"nll_loss": {"target"}, "cross_entropy": {"target"}, "masked_fill": {"ma
         "max_unpool1d": {"indices"}, "max_unpool2d": {"indices"}, "max_unpool3d": {"indices"},
         "embedding": {"x"}, "embedding_lookup": {"index"}}  # fmt: skip
 """Operands that are no numbers: classes, places, masks."""
+
+
+@contextmanager
+def noted(what: str, sample: Sample) -> Iterator[None]:
+    """Say which variant of which sample failed."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{what}: {sample}")
+        raise
 
 
 def by_numpy(op: OpInfo) -> bool:

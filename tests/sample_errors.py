@@ -65,9 +65,8 @@ _GROUPS = {
         "frac logit erfinv sinc softplus sigmoid silu logsigmoid mish erf erfc selu celu softshrink hardshrink tanhshrink dropout "
         "bernoulli fast_gelu l2_loss is_neg_inf is_pos_inf"
     ),
-    "complex text axis": "softmax log_softmax",
     "complex text rank": "layer_norm rms_norm batch_norm_train instance_norm affine_grid dropout_channels local_response_norm",
-    "complex text rank axis": "glu logsumexp var_mean std_mean normalize l2_normalize",
+    "complex text rank axis": "softmax log_softmax glu logsumexp var_mean std_mean normalize l2_normalize",
     "complex text rank word": "interpolate",
     "complex text rank zero": "lp_pool1d lp_pool2d lp_pool3d group_norm",
     "complex text shape": "lerp addcmul addcdiv xlogy polar is_close all_close embedding pairwise_distance",
@@ -124,8 +123,8 @@ ADD_TEXT = {"fold", "scatter_add"}
 _VALUE = "cast vector_norm avg_pool2d adaptive_avg_pool2d avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d histc multinomial"
 _NUMBERS = "conv_transpose2d conv_transpose1d conv_transpose3d unfold fold max_pool1d max_pool3d avg_pool1d avg_pool3d"
 OTHERWISE: dict[tuple[str, str], type[Exception] | tuple[type[Exception], ...]] = {
-    **{(f"max_unpool{rank}d", "word"): TypeError for rank in (1, 2, 3)},
     **{(name, "text"): ValueError for name in _VALUE.split()},  # "could not convert string to float"
+    **{(f"max_unpool{rank}d", "word"): TypeError for rank in (1, 2, 3)},
     **{(name, "word"): TypeError for name in _NUMBERS.split()},  # a padding that can only be numbers
     **{(name, "far"): ValueError for name in "narrow topk kthvalue multinomial reverse_sequence".split()},  # too many, not outside
     ("embedding", "shape"): IndexError,

@@ -130,8 +130,17 @@ def cut(op: OpInfo, sample: Sample, how: str) -> Sample:
     return (mapped if alike else first)(sample, CUTS[how])
 
 
-def every(op: OpInfo) -> Iterator[Sample]:
-    """The samples, without complex numbers."""
+_every: dict[str, list[Sample]] = {}
+
+
+def every(op: OpInfo) -> list[Sample]:
+    """The samples, without complex numbers; nobody may write to them."""
+    if op.name not in _every:
+        _every[op.name] = list(_real(op))
+    return _every[op.name]
+
+
+def _real(op: OpInfo) -> Iterator[Sample]:
     for sample in samples(op):
         found: list[bool] = []
         mapped(sample, lambda value, found=found: found.append(value.dtype.kind == "c"))  # type: ignore[misc]

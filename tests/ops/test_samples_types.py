@@ -9,7 +9,7 @@ from bcvm_core.errors import Decline
 from bcvm_core.ops.registry import OpInfo
 from tests import sample_forms as forms
 from tests.reference import OWN
-from tests.sample_checks import ROWS, by_numpy, check, given
+from tests.sample_checks import ROWS, by_numpy, check, given, noted
 
 each_row = pytest.mark.parametrize("op", ROWS, ids=lambda op: op.name)
 REFUSE_INTEGERS = {
@@ -19,17 +19,16 @@ REFUSE_BOOL = {"squared_difference", "subtract_scaled", "cross", "tensor_scatter
 
 
 @each_row
-@pytest.mark.parametrize("dtype", forms.TYPES)
-def test_element_types(op: OpInfo, dtype: str) -> None:
+def test_element_types(op: OpInfo) -> None:
     """float16, bfloat16, float32, float64 and, where the op takes them, integers and bool."""
-    for sample in forms.every(op):
-        if not forms.has_floats(sample):
-            continue
-        sample = forms.in_type(sample, forms.TYPES[dtype])
-        if dtype in forms.INTEGERS and op.name in OWN and isinstance(given(op, sample), TypeError):
-            assert op.name in REFUSE_INTEGERS or (dtype == "bool" and op.name in REFUSE_BOOL), "takes integers no longer"
-            continue
-        check(op, sample)
+    for name, dtype in forms.TYPES.items():
+        for sample in filter(forms.has_floats, forms.every(op)):
+            with noted(name, sample):
+                sample = forms.in_type(sample, dtype)
+                if name in forms.INTEGERS and op.name in OWN and isinstance(given(op, sample), TypeError):
+                    assert op.name in REFUSE_INTEGERS or (name == "bool" and op.name in REFUSE_BOOL), "takes integers no longer"
+                else:
+                    check(op, sample)
 
 
 @each_row

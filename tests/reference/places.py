@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 _COMBINE: dict[Any, Any] = {
-    None: lambda old, new: new, "update": lambda old, new: new, "add": lambda old, new: old + new, "sub": lambda old, new: old - new,
-    "mul": lambda old, new: old * new, "multiply": lambda old, new: old * new, "div": lambda old, new: old / new,
-    "max": np.maximum, "min": np.minimum, "sum": lambda old, new: old + new, "prod": lambda old, new: old * new,
-}  # fmt: skip
+    **dict.fromkeys((None, "none", "update"), lambda old, new: new),
+    **dict.fromkeys(("add", "sum"), lambda old, new: old + new),
+    **dict.fromkeys(("mul", "multiply", "prod"), lambda old, new: old * new),
+    "sub": lambda old, new: old - new,
+    "div": lambda old, new: old / new,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def gather_elements(x: Any, index: Any, axis: int) -> Any:
@@ -48,7 +52,7 @@ def tensor_scatter(x: Any, indices: Any, updates: Any, mode: str = "update") -> 
 def index_add(x: Any, index: Any, source: Any, axis: int, alpha: float = 1) -> Any:
     result = np.moveaxis(x.copy(), axis, 0)
     for i, k in enumerate(np.atleast_1d(index)):
-        result[k] += alpha * np.moveaxis(source, axis, 0)[i]
+        result[k] = result[k] + alpha * np.moveaxis(source, axis, 0)[i]
     return np.moveaxis(result, 0, axis)
 
 
