@@ -7,6 +7,7 @@ import enum
 import functools
 import gc
 import math
+import sys
 import threading
 import types
 import weakref
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bcvm_core.vm.flatten import words
 from bcvm_core.vm.flatten.site import MISS
 from tests.vm.flatten_support import Body, Flat, Part, Parts, agree, same
 
@@ -331,3 +333,18 @@ def test_dynamic_classes_are_let_go() -> None:
     gone = once()
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython" or sys.version_info[:2] not in ((3, 11), (3, 12)), reason="other objects")
+def test_changes_are_found_by_machine_code() -> None:
+    assert words.known_layout()
+    part = Body(lambda self, x: [p(x) for p in self.ps] + [type(self).__name__, self.table["k"], self.items], ps=Parts(Left(), Right()))
+    part.table, part.items, part.ps.parts = {"k": [1]}, [1, 2], collections.OrderedDict(part.ps.parts)
+    flat = Flat(part)
+    flat.run(X)
+    assert flat.site.programs[0].reads._changed() is False
+    part.unread = 3
+    assert flat.site.programs[0].reads._changed() is True
+    flat.run(X)
+    assert flat.stats.bound == 1
+    assert flat.site.programs[0].reads._changed() is False
