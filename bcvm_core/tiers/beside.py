@@ -105,7 +105,8 @@ class Beside:
             return self._wait(_Call(fn, operands, attrs))
 
         arrays = [type(value) is np.ndarray for value in operands]
-        return self._quick(fn, careful, arrays, threaded) if size_alone(op) and any(arrays) else careful
+        plain = len(arrays) == len(op.operands) and all(p.role == "tensor" for p in op.operands)  # no tensor is passed by name
+        return self._quick(fn, careful, arrays, threaded) if plain and size_alone(op) and any(arrays) else careful
 
     def _quick(self, fn: Kernel, careful: Kernel, arrays: list[bool], threaded: bool) -> Kernel:
         """`careful`, asked only for what is not short at first sight."""

@@ -271,3 +271,14 @@ def test_what_is_long(op: str, operands: tuple[Any, ...], attrs: dict[str, Any],
 @pytest.mark.parametrize("op", ["transpose", "setitem", "shape", "broadcast_to", "item"])
 def test_what_is_never_long(op: str) -> None:
     assert effort.judge(registry.row(op)) is None
+
+
+def test_tensors_passed_by_name_are_counted_where_they_are() -> None:
+    x, weights = np.arange(6), np.linspace(0.0, 1.0, 6)
+    rows, scale = np.arange(12.0).reshape(3, 4), np.full(4, 2.0)
+    beside.start()
+    try:
+        testing.assert_same_bits(CallSite("bincount")(x, weights=weights), np.bincount(x, weights))
+        assert CallSite("layer_norm")(rows, normalized_shape=(4,), weight=scale, bias=scale).shape == (3, 4)
+    finally:
+        beside.stop()
