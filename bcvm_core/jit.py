@@ -6,15 +6,13 @@ docstring and source. It carries `stats()`, `explain()`, `program()` and `dis()`
 
 from __future__ import annotations
 
-import importlib
 import logging
-import sys
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from . import config
+from . import config, modes
 from .errors import BcvmError, LoweringError
 from .frontend import source
 from .vm import twin
@@ -49,20 +47,9 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
 def _lowered_any(function: Any, strict: bool) -> Any:
     if isinstance(function, staticmethod | classmethod):
         return type(function)(_lowered(function.__func__, strict))
-    if _choose_cell(function):
-        return function
+    if modes.is_model(function):
+        return modes.choose(function)
     return _lowered(function, strict)
-
-
-def _choose_cell(value: Any) -> bool:
-    """A MindSpore model is run by the VM from now on, and stays the object it is."""
-    if "mindspore" not in sys.modules or isinstance(value, types.FunctionType | type):
-        return False
-    from .mindspore import install
-
-    install()
-    cells = importlib.import_module(".mindspore.cells", __package__)
-    return bool(cells.choose(value))
 
 
 def _lowered(function: Any, strict: bool) -> Any:

@@ -36,8 +36,6 @@ except ImportError:  # another release
 
 _recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
 _from_numpy = ms.Tensor.from_numpy
-_BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
-_FLOAT32 = np.dtype(np.float32)
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _SHARING = frozenset({"astype", "cast", "copy"})  # may give a tensor over the operand's memory, as views do
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
@@ -288,7 +286,7 @@ class Operands:
         return target
 
     def _convert(self, target: DType, first: int) -> None:
-        compute = _FLOAT32 if target == _BFLOAT16 else target  # wider and rounded once per op
+        compute = conversion.FLOAT32 if target == conversion.BFLOAT16 else target  # wider and rounded once per op
         for i in range(first, len(self.values)):
             value = self.values[i]
             if isinstance(value, np.ndarray):

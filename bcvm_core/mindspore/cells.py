@@ -126,12 +126,9 @@ def disable() -> None:
             runner.unlink()
 
 
-def choose(cell: Any) -> bool:
-    """Run this Cell in flattened form, whatever the mode; False when it is no Cell."""
-    if not isinstance(cell, nn.Cell):
-        return False
+def choose(cell: Any) -> None:
+    """Run this Cell in flattened form, whatever the mode."""
     runner.chosen.add(cell)
-    return True
 
 
 def programs(cell: Any) -> tuple[Program, ...]:

@@ -9,12 +9,10 @@ import numpy as np
 
 from ..errors import Decline
 from . import handlers, promotion, reductions
-from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
+from .conversion import BFLOAT16, FLOAT32, INT32, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
 from .memory import TENSORS, Array
 
-_INT32 = np.dtype(np.int32)
-_FLOAT32 = np.dtype(np.float32)
-_FLOATS = frozenset((np.dtype(np.float16), _FLOAT32, np.dtype(np.float64), BFLOAT16))
+_FLOATS = frozenset((np.dtype(np.float16), FLOAT32, np.dtype(np.float64), BFLOAT16))
 
 
 def _float(value: Any) -> Array:
@@ -119,7 +117,7 @@ def _numbers(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
 
 def _counted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
     dtype = attrs.pop("dtype", None)
-    wanted = (INT64 if dialect == "mint" else _INT32) if dtype is None else numpy_dtype(dtype)
+    wanted = (INT64 if dialect == "mint" else INT32) if dtype is None else numpy_dtype(dtype)
     attrs = reductions.all_axes(only(attrs, "axis", "keepdims"))
     return wrap(np.asarray(kernel(tensor(operands[0]), **attrs)), wanted)
 
@@ -128,11 +126,11 @@ def _bins(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
     """`ops.bincount` counts in float32."""
     index = tensor(operands[0])
     weights = attrs.pop("weights", None)
-    if index.dtype not in (_INT32, INT64) or (weights is not None and tensor(weights).dtype != _FLOAT32):
+    if index.dtype not in (INT32, INT64) or (weights is not None and tensor(weights).dtype != FLOAT32):
         raise Decline("left to MindSpore")
     if weights is not None:
         attrs["weights"] = tensor(weights)
-    return wrap(kernel(index, **attrs), _FLOAT32)
+    return wrap(kernel(index, **attrs), FLOAT32)
 
 
 # --- order ----------------------------------------------------------------------------------------------
@@ -143,7 +141,7 @@ def _indices(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
     array = tensor(operands[0])
     if array.dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    return wrap(np.asarray(kernel(wide(array), **attrs)[1]), _INT32)
+    return wrap(np.asarray(kernel(wide(array), **attrs)[1]), INT32)
 
 
 def _first_seen(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -155,7 +153,7 @@ def _first_seen(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     order = np.argsort(first)
     places = np.empty_like(order)
     places[order] = np.arange(order.size)
-    return wrap(values[order], array.dtype), wrap(places[inverse].reshape(array.shape), INT64 if array.dtype == INT64 else _INT32)
+    return wrap(values[order], array.dtype), wrap(places[inverse].reshape(array.shape), INT64 if array.dtype == INT64 else INT32)
 
 
 def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -163,7 +161,7 @@ def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _d
     row, values = tensor(operands[0]), tensor(operands[1])
     if row.dtype != values.dtype or row.ndim != 1 or values.ndim != 1 or row.dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    return wrap(np.asarray(kernel(wide(row), wide(values), **only(attrs, "side"))), _INT32)
+    return wrap(np.asarray(kernel(wide(row), wide(values), **only(attrs, "side"))), INT32)
 
 
 def _searched_rows(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -174,7 +172,7 @@ def _searched_rows(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any
     if rows.dtype != values.dtype or side not in (None, "left", "right") or other:
         raise Decline("left to MindSpore")
     right = attrs.get("right", False) if side is None else side == "right"
-    return wrap(np.asarray(kernel(wide(rows), wide(values), right=right)), _INT32 if small else INT64)
+    return wrap(np.asarray(kernel(wide(rows), wide(values), right=right)), INT32 if small else INT64)
 
 
 def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
@@ -301,7 +299,7 @@ def _with_scale(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     result = kernel(wide(array), normalized_shape=weight.shape, weight=wide(weight), **attrs)
     axes = tuple(range(array.ndim - weight.ndim, array.ndim))
     squares = np.mean(np.square(array.astype(np.float64)), axis=axes, keepdims=True)
-    return wrap(result, array.dtype), wrap(1 / np.sqrt(squares + attrs.get("eps", 1e-6)), _FLOAT32)
+    return wrap(result, array.dtype), wrap(1 / np.sqrt(squares + attrs.get("eps", 1e-6)), FLOAT32)
 
 
 def _idle(_kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:

@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import Decline
-from .conversion import INT64, Handler, Kernel, numpy_dtype, scalar, tensor, wide, wrap
+from .conversion import FLOAT32, INT32, INT64, Handler, Kernel, numpy_dtype, scalar, tensor, wide, wrap
 from .handlers import HANDLERS as HANDLERS_OF_FUNCTIONS
 from .handlers_more import _indexed as indexed
 from .memory import TENSORS, Array, DType
 from .reductions import all_axes
-
-_INT32 = np.dtype(np.int32)
-_FLOAT32 = np.dtype(np.float32)
 
 
 def _one_type(*arrays: Array, kinds: str = "fV") -> DType:
@@ -56,7 +53,7 @@ def _determinant(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any],
     """MatrixDeterminant: float16 is computed in float32."""
     array = tensor(operands[0])
     kept = _one_type(array, kinds="f")
-    return wrap(np.asarray(kernel(array.astype(_FLOAT32) if kept == np.float16 else array, **attrs)), kept)
+    return wrap(np.asarray(kernel(array.astype(FLOAT32) if kept == np.float16 else array, **attrs)), kept)
 
 
 def _all_added(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -89,7 +86,7 @@ def _layer_normalized(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, 
     if weight.ndim != array.ndim - attrs["axis"] % max(array.ndim, 1):
         raise Decline("parameters of another rank are left to MindSpore")
     result, *rest = kernel(wide(array), wide(weight), wide(bias), **attrs)
-    return (wrap(result, kept), *(wrap(part, _FLOAT32) for part in rest))
+    return (wrap(result, kept), *(wrap(part, FLOAT32) for part in rest))
 
 
 # --- reductions -------------------------------------------------------------------------------------
@@ -201,7 +198,7 @@ def _sized_pool(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     if type(size) is tuple:
         attrs["output_size"] = tuple(None if n == -1 else n for n in size)
     found = kernel(wide(array), **attrs)
-    index = INT64 if dialect.endswith("int64") else _INT32
+    index = INT64 if dialect.endswith("int64") else INT32
     return (wrap(found[0], kept), wrap(found[1], index)) if isinstance(found, tuple) else wrap(found, kept)
 
 

@@ -13,8 +13,8 @@ from mindspore.nn.layer import container
 from mindspore.ops import _primitive_cache
 
 from ..errors import Decline
-from ..vm.flatten.objects import namespace_of
-from ..vm.flatten.reads import HEAP_TYPE, MISSING, Reads
+from ..vm.flatten.objects import in_classes
+from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
 from .memory import Held, view, within
 
@@ -178,11 +178,7 @@ def entry(module: Any, reads: Reads) -> str:
 
 
 def _in_class(cls: type, name: str, reads: Reads) -> Any:
-    for base in reads.mro(cls):
-        found = reads.entry(namespace_of(base), name) if base.__flags__ & HEAP_TYPE else base.__dict__.get(name, MISSING)
-        if found is not MISSING:
-            return found
-    return MISSING
+    return in_classes(reads.mro(cls), name, reads)
 
 
 def getter(module: Any) -> Any:

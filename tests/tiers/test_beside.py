@@ -158,12 +158,20 @@ def doubled(x: Any) -> Any:
     return y * 2
 
 
+@pytest.fixture
+def pythons_interrupts() -> Iterator[None]:
+    """An interrupt raises KeyboardInterrupt. MindSpore, once it has compiled a graph in this process, ends the process instead."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _interrupt_after(seconds: float) -> None:
     threading.Timer(seconds, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals for one thread")
-def test_an_interrupt_does_not_wait_and_what_was_given_up_ends(everything_is_long: None) -> None:
+def test_an_interrupt_does_not_wait_and_what_was_given_up_ends(everything_is_long: None, pythons_interrupts: None) -> None:
     ended = threading.Event()
 
     def endless(_x: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bcvm_core.codegen import loops
 from bcvm_core.vm.flatten import words
 from bcvm_core.vm.flatten.site import MISS
 from tests.vm.flatten_support import Body, Flat, Part, Parts, agree, same
@@ -338,6 +339,9 @@ def test_dynamic_classes_are_let_go() -> None:
 @pytest.mark.skipif(sys.implementation.name != "cpython" or sys.version_info[:2] not in ((3, 11), (3, 12)), reason="other objects")
 def test_changes_are_found_by_machine_code() -> None:
     assert words.known_layout()
+    words.comparer()  # asked for: it is compiled in the background
+    assert loops.wait()
+    assert words.comparer() is not None
     part = Body(lambda self, x: [p(x) for p in self.ps] + [type(self).__name__, self.table["k"], self.items], ps=Parts(Left(), Right()))
     part.table, part.items, part.ps.parts = {"k": [1]}, [1, 2], collections.OrderedDict(part.ps.parts)
     flat = Flat(part)

@@ -318,6 +318,3 @@ def _holds_tensor(value: Value) -> bool:
     if isinstance(value, Items):
         return any(map(_holds_tensor, value.values))
     return registry.personality_of(type_of(value)) is not None
-
-
-__all__ = ["Expressions"]

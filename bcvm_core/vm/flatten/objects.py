@@ -6,6 +6,7 @@ import builtins
 import enum
 import gc
 import types
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -69,6 +70,15 @@ def namespace_of(cls: type) -> dict[str, Any]:
         if type(found) is dict:
             return found
     raise UnflattenableError(f"the namespace of {cls.__name__} cannot be read")
+
+
+def in_classes(classes: Iterable[type], name: str, reads: Reads) -> Any:
+    """What the first of some classes that has the name has under it, or MISSING; that must stay so."""
+    for cls in classes:
+        found = reads.entry(namespace_of(cls), name) if cls.__flags__ & HEAP_TYPE else cls.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
 
 
 def join(path: str, name: str) -> str:
@@ -162,24 +172,14 @@ class Reader:
         """`super(cls, owner).name`."""
         mro = self.reads.mro(type(owner.value))
         rest = mro[mro.index(cls) + 1 :]
-        found = self._in_mro(rest, name)
+        found = in_classes(rest, name, self.reads)
         if not isinstance(found, types.FunctionType):
             raise UnflattenableError(f"super().{name}")
         return Method(owner, found)
 
     def in_class(self, cls: type, name: str) -> Any:
         """What a class and those it inherits from have under a name, or MISSING."""
-        return self._in_mro(self.reads.mro(cls), name)
-
-    def _in_mro(self, mro: tuple[type, ...], name: str) -> Any:
-        for cls in mro:
-            if cls is object:
-                return cls.__dict__.get(name, MISSING)
-            space = namespace_of(cls)
-            found = self.reads.entry(space, name) if cls.__flags__ & HEAP_TYPE else space.get(name, MISSING)
-            if found is not MISSING:
-                return found
-        return MISSING
+        return in_classes(self.reads.mro(cls), name, self.reads)
 
     def _described(self, owner: Known, found: Any, name: str, path: str) -> Value:
         """A class attribute seen through an instance."""

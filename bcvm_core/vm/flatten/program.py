@@ -58,7 +58,6 @@ class FlatProgram:
             {moved[pc]: site for pc, site in recorder.sites.items()},
             {moved[pc]: function for pc, function in recorder.direct.items()},
             self.captures,
-            len(recorder.inputs),
         )
         self.run: Callable[[Sequence[Any]], Any] = writer.function(name)
 
@@ -82,12 +81,11 @@ def _loads_first(instructions: Sequence[Instruction]) -> tuple[tuple[Instruction
 class _StepWriter:
     """Writes a flat program as one Python function of its operands."""
 
-    def __init__(self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], inputs: int) -> None:
+    def __init__(self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any]) -> None:
         self.program = program
         self.sites = sites
         self.direct = direct
         self.captures = captures
-        self.inputs = inputs
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.kept: set[int] = set()

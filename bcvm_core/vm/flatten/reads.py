@@ -111,10 +111,11 @@ class Reads:
 
     def seal(self, root: Any) -> bool:
         """Note the words as they are now; False where something has changed since it was read."""
-        taken = self._words(root) if words.known_layout() else None
+        compare = words.comparer()
+        taken = self._words(root) if compare is not None else None
         if not self._same(root):
             return False
-        self._changed = (words.watcher(taken) if taken is not None else None) or _always
+        self._changed = _always if compare is None or taken is None else words.watcher(taken, compare)
         return True
 
     def hold(self, root: Any) -> bool:

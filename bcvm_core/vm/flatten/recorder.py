@@ -127,19 +127,21 @@ class Recorder:
         if id(value) in made:
             return made[id(value)]
         if isinstance(value, Items | Table):
-            if isinstance(value, Items):
-                parts = [self.result(v, made) for v in value.values]
-                opcode = "BUILD_TUPLE" if value.kind is tuple else "BUILD_LIST"
-            else:
-                parts = [part for key, v in value.values.items() for part in (self.argument(Known(key)), self.result(v, made))]
-                opcode = "BUILD_DICT"
-            dest = self.register()
-            self.emit(opcode, dest, tuple(parts))
-            made[id(value)] = Arg(False, dest)
+            made[id(value)] = Arg(False, self._build(value, lambda v: self.result(v, made)))
             return made[id(value)]
         if isinstance(value, Known) and type(value.value) in (tuple, list, dict):
             return Arg(False, self.capture(value.value, value.path).register)
         return self.argument(value)
+
+    def _build(self, value: Items | Table, part: Callable[[Value], Arg]) -> int:
+        """Make a container that is under construction, its parts by `part`; the register."""
+        if isinstance(value, Items):
+            opcode, parts = "BUILD_TUPLE" if value.kind is tuple else "BUILD_LIST", [part(v) for v in value.values]
+        else:
+            opcode, parts = "BUILD_DICT", [arg for key, v in value.values.items() for arg in (self.argument(Known(key)), part(v))]
+        dest = self.register()
+        self.emit(opcode, dest, tuple(parts))
+        return dest
 
     # -- operands -----------------------------------------------------------------------------------
 
@@ -151,16 +153,8 @@ class Recorder:
                 return Arg(True, self.const(plain), name)
             if isinstance(value, Known):
                 return Arg(False, self.capture(plain, value.path).register, name)
-        if isinstance(value, Items):
-            parts = tuple(self.argument(v) for v in value.values)
-            dest = self.register()
-            self.emit("BUILD_TUPLE" if value.kind is tuple else "BUILD_LIST", dest, parts)
-            return Arg(False, dest, name)
-        if isinstance(value, Table):
-            pairs = [part for key, v in value.values.items() for part in (self.argument(Known(key)), self.argument(v))]
-            dest = self.register()
-            self.emit("BUILD_DICT", dest, tuple(pairs))
-            return Arg(False, dest, name)
+        if isinstance(value, Items | Table):
+            return Arg(False, self._build(value, self.argument), name)
         if isinstance(value, Traced):
             return Arg(False, value.register, name)
         raise UnflattenableError("a function among the operands of an op")
@@ -198,6 +192,7 @@ class Recorder:
 
     @staticmethod
     def _python_function(op: OpInfo) -> Callable[..., Any] | None:
+        """What runs the op on Python values alone."""
         if op.scalar is not None:
             return op.scalar
         return op.definition if op.pure_python else None
@@ -206,9 +201,7 @@ class Recorder:
         """What runs the op without choosing a kernel: attributes of tensors, and work on Python values alone."""
         if op.name in _REREAD and len(values) == 1:
             return op.definition
-        if any(_may_hold_tensor(v) for v in values):
-            return None
-        return op.scalar if op.scalar is not None else op.definition if op.pure_python else None
+        return None if any(_may_hold_tensor(v) for v in values) else self._python_function(op)
 
     def _write(self, op: OpInfo, operands: Sequence[Value], attrs: Mapping[str, Value], at: ast.AST | None) -> tuple[int, int]:
         short = self._const_form(op, operands, attrs)
@@ -294,6 +287,3 @@ def _may_hold_tensor(value: Value) -> bool:
     if isinstance(value, Table):
         return True
     return _has_tensor([actual_of(value)]) or type(actual_of(value)) is dict
-
-
-__all__ = ["Origin", "Recorder"]

@@ -241,4 +241,3 @@ class _Nowhere:
 
 
 _NOWHERE: Any = _Nowhere()
-__all__ = ["MISS", "FlatSite"]

@@ -12,7 +12,6 @@ from ...ops import registry
 from .objects import Reader
 from .values import Items, Known, Local, Stream, Table, Traced, UnflattenableError, Value, current, sources_of
 
-_MAX_DEPTH = 200  # of inlined calls
 _MAX_ROUNDS = 10_000  # of one loop
 
 
@@ -45,6 +44,15 @@ def unchanged(sources: Sequence[tuple[Items | Table, list[Any], bool]], done: in
         first = done * (isinstance(source, Table) + 1) if forwards else 0
         if len(now) != len(before) or any(map(operator.is_not, now[first:], before[first:])):
             raise UnflattenableError("a list or dict that changes while it is iterated over")
+
+
+def _is_written(value: Value) -> bool:
+    """Whether an augmented assignment writes into the value instead of making another."""
+    if isinstance(value, Traced):
+        return type(value.actual) is list or registry.personality_of(type(value.actual)) == "numpy"
+    if isinstance(value, Known):
+        return type(value.value) not in (bool, int, float, complex, str, tuple, bytes)
+    return isinstance(value, Table | Stream)
 
 
 class _Leave(Exception):
@@ -189,11 +197,7 @@ class Statements:
                 raise UnflattenableError(f"a write in place in {self._place(node)}")
             old.values.extend(self.iterate(value, node))
             return
-        if isinstance(old, Table | Stream):
-            raise UnflattenableError(f"a write in place in {self._place(node)}")
-        if isinstance(old, Traced) and (type(old.actual) is list or registry.personality_of(type(old.actual)) == "numpy"):
-            raise UnflattenableError(f"a write in place in {self._place(node)}")
-        if isinstance(old, Known) and type(old.value) not in (bool, int, float, complex, str, tuple, bytes):
+        if _is_written(old):
             raise UnflattenableError(f"a write in place in {self._place(node)}")
         self.bind(self.frame, node.target.id, self.operate(node.op, [old, value], node))
 

@@ -104,11 +104,13 @@ def contents(items: list[Any]) -> tuple[Word | None, ...]:
     return (*words, *(_pointer(start + 8 * i, item) for i, item in enumerate(items)))
 
 
-def watcher(words: Sequence[Word]) -> Callable[[], bool] | None:
-    """A function that says whether any of the words has changed since; None where no machine code can be made."""
-    compare = versions.comparer()
-    if compare is None:
-        return None
+def comparer() -> Callable[[int, int], int] | None:
+    """What compares words; None where the layout of objects is not known, and where there is no machine code (yet)."""
+    return versions.comparer() if known_layout() else None
+
+
+def watcher(words: Sequence[Word], compare: Callable[[int, int], int]) -> Callable[[], bool]:
+    """A function that says whether any of the words has changed since."""
     packed = b"".join(struct.pack("<QQ", *word) for word in words)
     table, count = ctypes.create_string_buffer(packed, len(packed)), len(words)
     address = ctypes.addressof(table)
