@@ -259,7 +259,8 @@ class Operands:
     def meet(self, rule: Rule, first: int) -> str | None:
         """Convert the operands from number `first` on as the rule says; the type they meet in. Raises Decline where MindSpore refuses."""
         names = self.names[first:]
-        if not rule.complex and any(n is not None and promotion.is_complex(n) for n in self.names):
+        kinds = {promotion.is_complex(n) for n in self.names if n is not None}
+        if True in kinds and (not rule.complex or (rule.apart and len(kinds) > 1)):
             raise Decline("complex numbers are left to MindSpore")
         if rule.operands == "any":
             if None in self.names:

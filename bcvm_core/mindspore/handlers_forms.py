@@ -31,6 +31,32 @@ def _as_another(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     return wrap(kernel(array, shape=other.shape))
 
 
+def _reshaped(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """The function `reshape`, which takes a sequence; the method also takes numbers."""
+    shape = attrs.get("shape")
+    if type(shape) not in (tuple, list):
+        raise Decline("a shape that is no sequence is left to MindSpore")
+    return wrap(kernel(tensor(operands[0]), shape=shape))
+
+
+def _joined(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """Tensors of one type along an axis that is there; NumPy takes large axes for none."""
+    arrays = [tensor(value) for value in operands[0]]
+    axis = attrs.get("axis", 0)
+    if type(axis) is not int or not arrays or not -arrays[0].ndim <= axis < arrays[0].ndim:
+        raise Decline("an axis that is left to MindSpore")
+    if any(array.dtype != arrays[0].dtype for array in arrays):
+        raise Decline("tensors of several types are left to MindSpore")
+    return wrap(kernel(arrays, axis=axis), arrays[0].dtype)
+
+
+def _grids(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    arrays = [tensor(value) for value in (operands[0] if operands else attrs.pop("arrays"))]
+    if any(array.dtype != arrays[0].dtype for array in arrays):
+        raise Decline("tensors of several types are left to MindSpore")
+    return wrap(kernel(arrays, **only(attrs, "indexing")))
+
+
 def _flattened(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """`ops.flatten`: all axes but the first are flattened into new memory, vectors keep theirs; one axis alone is the tensor itself."""
     array = tensor(operands[0])
@@ -266,6 +292,14 @@ def _filled(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _di
 # --- networks -------------------------------------------------------------------------------------------
 
 
+def _vectors(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """The outer product, of vectors of one type."""
+    a, b = (tensor(value) for value in operands)
+    if a.ndim != 1 or b.ndim != 1 or a.dtype != b.dtype or a.dtype.kind in "bc":
+        raise Decline("left to MindSpore")
+    return wrap(kernel(wide(a), wide(b), **attrs), a.dtype)
+
+
 def _matrices(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """`ops.dot` of matrices and stacks of them."""
     a, b = (_float(value) for value in operands)
@@ -315,6 +349,10 @@ HANDLERS: dict[str, Handler] = {
     "reshape:as": _as_another,
     "flatten_axes:from": _flattened,
     "tile:repeats": _repeated,
+    "reshape:function": _reshaped,
+    "concatenate": _joined,
+    "meshgrid": _grids,
+    "outer": _vectors,
     "argwhere": _where,
     "astype:to": _converted,
     "softmax": _normalized,

@@ -194,8 +194,8 @@ split = chunk(indices_or_sections:chunks, axis=0); dialect='chunk'
 split = chunk(indices_or_sections:chunks, axis:dim=0); dialect='chunk'
 split = unbind(axis:dim=0); dialect='unbind', indices_or_sections=1
 argwhere = nonzero(*, as_tuple=False); also='as_tuple'
-gather = index_select(axis, index)
-gather = index_select(*, axis:dim, index)
+index_select = index_select(axis, index)
+index_select = index_select(*, axis:dim, index)
 
 # In place. MindSpore's CPU kernels leave the tensor as it was, or are missing.
 add = add_(y:other); dialect='inplace'
