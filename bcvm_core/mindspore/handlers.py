@@ -116,6 +116,21 @@ def _itself(_kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _d
     return operands[0]
 
 
+def _swapped(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """One axis swapped with itself leaves the tensor."""
+    array = tensor(operands[0])
+    axes = attrs.get("axis1", *operands[1:2]), attrs.get("axis2", *operands[2:3])
+    if not all(type(axis) is int and -array.ndim <= axis < array.ndim for axis in axes):
+        raise Decline("left to MindSpore")
+    return operands[0] if axes[0] % array.ndim == axes[1] % array.ndim else wrap(kernel(array, *axes))
+
+
+def _turned(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
+    """`x.T` of a vector or a number is x."""
+    array = tensor(operands[0])
+    return operands[0] if array.ndim < 2 else wrap(kernel(array))
+
+
 def _through(_kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
     """A tensor of its own over the same memory."""
     return wrap(tensor(operands[0]))
@@ -250,6 +265,8 @@ HANDLERS: dict[str, Handler] = {
     "cast": _cast_or_itself,
     "positive": _itself,
     "copy:through": _through,
+    "swapaxes:itself": _swapped,
+    "transposed": _turned,
     "split": _split,
     "pad": _pad,
     "einsum": _einsum,

@@ -148,8 +148,8 @@ linear = dense(x:input, weight, bias=None)
 reshape = reshape(x:input, shape); dialect='function'
 transpose = transpose(x:input, axes:dims)
 permute = permute(x:input, dims:axis)
-swapaxes = swapaxes(x:input, axis1:axis0, axis2:axis1)
-swapaxes = swapdims(x:input, axis1:dim0, axis2:dim1)
+swapaxes = swapaxes(x:input, axis1:axis0, axis2:axis1); dialect='itself'
+swapaxes = swapdims(x:input, axis1:dim0, axis2:dim1); dialect='itself'
 moveaxis = moveaxis(x, source, destination)
 moveaxis = movedim(x, source, destination)
 squeeze = squeeze(x:input, axis=None)

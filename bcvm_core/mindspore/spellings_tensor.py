@@ -163,8 +163,8 @@ swapaxes = transpose(axis1:dim0, axis2:dim1)
 transpose = transpose(*dims:axes)
 permute = permute(*dims)
 permute = permute(*, dims:axis)
-swapaxes = swapaxes(axis1:axis0, axis2:axis1)
-swapaxes = swapdims(axis1:dim0, axis2:dim1)
+swapaxes = swapaxes(axis1:axis0, axis2:axis1); dialect='itself'
+swapaxes = swapdims(axis1:dim0, axis2:dim1); dialect='itself'
 moveaxis = moveaxis(source, destination)
 moveaxis = movedim(source, destination)
 squeeze = squeeze(axis)

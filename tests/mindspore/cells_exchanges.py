@@ -185,7 +185,7 @@ def copies(log: Log) -> None:
         other.layer.weight[0] = 9.0
         log.thrice(other, tensor(2))
         log.thrice(net, tensor(2))
-    log(sorted(net.__dict__), sorted(vars(net._params)), sorted(vars(net._cells)))
+    log(sorted(net.__dict__), sorted(vars(net._cells)), repr(net._params))
 
 
 def _scale_and_layer(self: Any, x: Any) -> Any:

@@ -59,6 +59,11 @@ SHARING: dict[str, Any] = {
     "chunk of a result": lambda self, x: (lambda y: (*ops.chunk(y, 2, axis=1), y))(x + 1),
     "containers": lambda self, x: (self.items, self.table, self.pair, [self.items], x),
     "list twice": lambda self, x: (lambda k: (k, [k], {"k": k}))([x + 1]),
+    "an axis with itself": lambda self, x: (x.swapaxes(0, 0), x.swapdims(1, -1), ops.swapaxes(x, 1, 1), x[0].T, x.transpose(0, 0)),
+    "casts": lambda self, x: (ops.cast(x, ms.float32), x.T.astype(ms.float32), x.T.to(ms.float32), ops.stop_gradient(x.T), x.float()),
+    "flattened": lambda self, x: (ops.flatten(x), ops.flatten(x, start_dim=0), x.flatten(start_dim=1), nn.Flatten()(x), x.flatten()),
+    "everything": lambda self, x: (x[...], x[:], x[:, :], x[()], x[None], x[0:1]),
+    "layout of results": lambda self, x: (lambda y: (y, y[1:], y.view(-1), y.is_contiguous()))(x.T + 1),
     "scalar": lambda self, x: (x.sum(), x.shape, x.size, x.ndim, x.dtype),
 }
 

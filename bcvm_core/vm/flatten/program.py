@@ -116,7 +116,7 @@ class _StepWriter:
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
         source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
-        return self.space["steps"]  # type: ignore[no-any-return]
+        return self.space.pop("steps")  # type: ignore[no-any-return]  # a cycle would keep parameters alive
 
     def _load(self, instruction: Instruction, parameters: list[str], lines: list[str]) -> None:
         register, name = instruction.operands[0], instruction.operands[1]
