@@ -12,7 +12,7 @@ BUSY = {
     "python": "while True: pass",
     "native": "time.sleep(60)",
     "tensors": "x = np.ones(1000)\nwhile True: x = np.tanh(x * 0.5 + 1) - x",
-    "kernel": "big @ big",
+    "kernel": "while True: big @ big",
     "await": "await asyncio.sleep(60)",
 }
 SETUP = """
@@ -30,8 +30,8 @@ Ask = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def client(start: Any) -> Any:
-    client = start()
+def client(start_for_module: Any) -> Any:
+    client = start_for_module()
     client.run(SETUP)
     return client
 

@@ -13,9 +13,9 @@ pytest.importorskip("debugpy")
 
 
 @pytest.fixture(scope="module")
-def session(start: Any) -> Any:
+def session(start_for_module: Any) -> Any:
     """A kernel of its own with a debugger attached; returns (client, ask)."""
-    client, sequence = start(), iter(range(1, 1000))
+    client, sequence = start_for_module(), iter(range(1, 1000))
 
     def ask(command: str, **arguments: Any) -> dict[str, Any]:
         return client.control("debug_request", {"type": "request", "seq": next(sequence), "command": command, "arguments": arguments})

@@ -135,9 +135,9 @@ WORK = "import numpy as np\ny = np.ones(3) * 2 + 1\ny.sum()"
 
 
 @pytest.fixture(scope="module")
-def eager(start: Any) -> Any:
+def eager(start_for_module: Any) -> Any:
     """A kernel that finds every first-time work worth a notice, and takes it back after 0.3 s."""
-    client = start()
+    client = start_for_module()
     assert client.run(SLOW_FIRST, silent=True).status == "ok"
     return client
 
