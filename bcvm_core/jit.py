@@ -6,15 +6,13 @@ docstring and source. It carries `stats()`, `explain()`, `program()` and `dis()`
 
 from __future__ import annotations
 
-import importlib
 import logging
-import sys
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from . import config
+from . import config, modes
 from .errors import BcvmError, LoweringError
 from .frontend import source
 from .vm import twin
@@ -49,20 +47,9 @@ def jit(function: Any = None, /, *, strict: bool = False) -> Any:
 def _lowered_any(function: Any, strict: bool) -> Any:
     if isinstance(function, staticmethod | classmethod):
         return type(function)(_lowered(function.__func__, strict))
-    if _choose_cell(function):
-        return function
+    if modes.is_model(function):
+        return modes.choose(function)
     return _lowered(function, strict)
-
-
-def _choose_cell(value: Any) -> bool:
-    """A MindSpore model is run by the VM from now on, and stays the object it is."""
-    if "mindspore" not in sys.modules or isinstance(value, types.FunctionType | type):
-        return False
-    from .mindspore import install
-
-    install()
-    cells = importlib.import_module(".mindspore.cells", __package__)
-    return bool(cells.choose(value))
 
 
 def _lowered(function: Any, strict: bool) -> Any:
@@ -83,8 +70,13 @@ def _lowered(function: Any, strict: bool) -> Any:
 
 def _twin_of(function: Any, strict: bool) -> Any:
     known = _own_linker(function)
-    if known is not None and known.strict == strict and "stats" in function.__dict__:
-        return function
+    if known is not None and known.strict == strict:
+        if "stats" in function.__dict__:
+            return function
+        if known.adopted and known.is_fresh():  # just now, by the cell that holds the `def`
+            result = twin.make_twin(function, function.__code__)
+            _attach(result, known)
+            return result
     if _ATTRIBUTE in getattr(function, "__dict__", ()) and isinstance(function, types.FunctionType):
         function = twin.make_twin(function, function.__code__ if known is None else known.original)
         _strip(function)
@@ -174,6 +166,7 @@ def adopt(function: Any) -> Any:
         return function
     try:
         linker = Linker(function, source.find(function))
+        linker.adopted = True
         _check_shapes(linker, function)
         code = linker.link()
         if code is not function.__code__:

@@ -59,7 +59,14 @@ def enabled() -> bool:
 
 def is_model(value: Any) -> bool:
     """Whether the value is an `nn.Cell`; MindSpore is not imported to find out."""
-    return "mindspore" in sys.modules and isinstance(value, sys.modules["mindspore"].nn.Cell)
+    nn = getattr(sys.modules.get("mindspore"), "nn", None)  # not there yet while MindSpore is being imported
+    return nn is not None and isinstance(value, nn.Cell)
+
+
+def choose(cell: Any) -> Any:
+    """Run this one `nn.Cell` through the VM from now on, whatever the mode; it stays the object it is and is returned."""
+    _cells().choose(cell)
+    return cell
 
 
 def program_of_model(cell: Any, args: Sequence[Any] = ()) -> Program:

@@ -90,6 +90,7 @@ class CellSession:
         self.cells: list[CellRecord] = []  # the latest few, oldest first
         self._linkers: weakref.WeakSet[Linker] = weakref.WeakSet()
         self._by_code: weakref.WeakValueDictionary[int, Linker] = weakref.WeakValueDictionary()  # by id of the code before linking
+        self._finalizers: weakref.WeakKeyDictionary[Linker, weakref.finalize[..., Linker]] = weakref.WeakKeyDictionary()
         self._departed = Stats()  # what functions had counted that are gone, or were defined again
         self._at_cell_start = Stats()
         self._models = False  # whether this session has enabled BCVM for models
@@ -186,16 +187,31 @@ class CellSession:
         known = self._by_code.get(id(getattr(function, "__code__", None)))
         if known is not None and adopt_again(function, known):
             self._departed.merge(known.start_again())
+            self._remember(known)
             known.strict = self.strict
             return function
         result = adopt(function)
         linker = linker_of(function)
         if linker is not None:
             linker.strict = self.strict
-            self._linkers.add(linker)
             self._by_code[id(linker.original)] = linker
-            weakref.finalize(linker, self._departed.merge, linker.stats).atexit = False
+            self.follow(linker)
         return result
+
+    def follow(self, linker: Linker) -> None:
+        """Count what a function does from now on, as if it were defined in a cell."""
+        if linker not in self._linkers:
+            self._linkers.add(linker)
+            self._at_cell_start.merge(linker.stats)
+            self._remember(linker)
+
+    def _remember(self, linker: Linker) -> None:
+        """What it has counted stays when it goes."""
+        earlier = self._finalizers.get(linker)
+        if earlier is not None:
+            earlier.detach()
+        self._finalizers[linker] = weakref.finalize(linker, self._departed.merge, linker.stats)
+        self._finalizers[linker].atexit = False
 
     def _running_here(self) -> CellRecord | None:
         """The latest cell, or None when another thread runs it: what a subshell does meanwhile is no part of it, and no cell of its own."""

@@ -122,6 +122,9 @@ class Watch:
     def __init__(self, session: CellSession | None = None, functions: Sequence[Any] = ()) -> None:
         self.session = session
         self.linkers = [_linker(function) for function in functions]
+        if session is not None:
+            for linker in self.linkers:
+                session.follow(linker)
         self.is_open = False
         self._marks: dict[int, Marks] = {}  # by number of the cell at whose beginning, or in which, they were taken
         self._unsubscribe: Callable[[], None] | None = None

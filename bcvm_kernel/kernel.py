@@ -25,6 +25,8 @@ from .comms import install_routing
 from .lines import keep_lines
 from .notices import FirstCellNotice
 from .shell import log
+from .threads import outlets_of, threads_keep_their_cell
+from .updates import Waiting, widget_state
 
 install_routing()
 
@@ -64,6 +66,10 @@ class BcvmKernel(IPythonKernel):
             log.addHandler(handler)  # the kernel's log is the server's terminal, never a cell
         log.propagate = False
         keep_lines(self.shell)
+        threads_keep_their_cell(outlets_of(self.shell))
+        self._waiting = Waiting(self.session)
+        self._handle_comm = self.shell_handlers["comm_msg"]
+        self.shell_handlers["comm_msg"] = self._comm_msg
         self.cells = load_in_kernel(self.shell)
         self.notice = FirstCellNotice(self, self.cells)
 
@@ -72,6 +78,39 @@ class BcvmKernel(IPythonKernel):
         """Shown by consoles when they connect."""
         text = f"BCVM {__version__}: cells run through the tensor bytecode VM; '%bcvm -h' lists what you can ask it.\n"
         return text + (super().banner or "")
+
+    # A flood of widget updates (see `updates`) is held back where messages come in.
+    async def shell_channel_thread_main(self, msg: Any) -> None:
+        """A message of the front end goes on to its shell."""
+        shell, now = self._waiting.admit(msg)
+        for frames in now:
+            await super().shell_channel_thread_main(frames)  # type: ignore[no-untyped-call]
+        while self._waiting.dropped:
+            parent = self._waiting.dropped.pop()
+            for status in ("busy", "idle"):
+                self._publish_status(status, "shell", parent)  # type: ignore[no-untyped-call]
+        self._ask_again(shell)
+
+    async def _send_next_update(self, shell: str | None, *, handled: bool) -> None:
+        if handled:
+            self._waiting.handled(shell)
+        frames = self._waiting.next(shell)
+        if frames is not None:
+            await super().shell_channel_thread_main(frames)  # type: ignore[no-untyped-call]
+        self._ask_again(shell)
+
+    def _ask_again(self, shell: str | None) -> None:
+        delay = self._waiting.delay(shell)
+        if delay is not None:
+            self.shell_channel_thread.io_loop.call_later(delay, self._send_next_update, shell, handled=False)
+
+    def _comm_msg(self, stream: Any, ident: Any, msg: dict[str, Any]) -> Any:
+        try:
+            return self._handle_comm(stream, ident, msg)
+        finally:
+            if self.shell_channel_thread is not None and widget_state(msg["content"], msg.get("buffers")) is not None:
+                shell = msg["header"].get("subshell_id")
+                self.shell_channel_thread.io_loop.add_callback(self._send_next_update, shell, handled=True)
 
     def do_history(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         """Like ipykernel's, with the current session under its own number, so that a range can be asked for with it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -278,6 +279,34 @@ def op_coverage(part: str) -> str:
     _loaded_rows()
     page = importlib.import_module("bcvm_core.coverage.page")
     return str(getattr(page, part)())
+
+
+def _onnx_nodes() -> dict[str, Any]:
+    return dict(json.loads((ROOT / "tests" / "onnx_nodes" / "measured.json").read_text(encoding="utf-8")))
+
+
+@generator
+def onnx_counts(_: str) -> str:
+    """How many node tests of ONNX agree, and over how many op types."""
+    found = _onnx_nodes()
+    types = found["types"].values()
+    agreeing, written_out = sum(row["agree"] for row in types), sum(row["written_out"] for row in types)
+    return (
+        f"onnx {found['onnx']}: {found['agree']} tests of {sum(row['agree'] > 0 for row in types)} op types agree ({agreeing} of the ops "
+        f"themselves, {written_out} of ops written out in other ops); {found['left_out']} are left out, each with its reason."
+    )
+
+
+@generator
+def onnx_nodes(_: str) -> str:
+    """By ONNX op type: the ops it runs as, tests that agree, tests left out with the reason."""
+
+    def row(name: str, found: dict[str, Any]) -> tuple[object, ...]:
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in found["left_out"].items())
+        return name, ", ".join(map(code, found["ops"])), found["agree"] or "", found["written_out"] or "", reasons
+
+    head = ("ONNX op", "runs as", "agree", "agree, written out", "left out")
+    return table(head, (row(name, found) for name, found in _onnx_nodes()["types"].items()))
 
 
 @generator

@@ -6,7 +6,9 @@ import atexit
 import importlib.util
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,20 @@ def chromium() -> str:
 def repository() -> Path:
     """The root of the checkout."""
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_stays_on() -> Iterator[None]:
+    """Shells and sessions that tests make in this process switch things on that live as long as a process: not beyond their module."""
+    yield
+    if "bcvm_core" in sys.modules:
+        import bcvm_core as bcvm
+        from bcvm_core.tiers.beside import beside
+
+        while beside.on:
+            beside.stop()
+        while bcvm.enabled():
+            bcvm.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -18,10 +18,20 @@ from tests.sample_values import DTYPES, EVERY_DTYPE, INDEX, Sample, call, images
 
 __all__ = ["copied", "has_data", "python_samples", "samples", "tensor"]
 
+
+def _plain(name: str) -> list[Sample]:
+    """What an op without an entry of its own would have."""
+    return list(_generic(registry.row(name)))
+
+
 _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
-    "astype": lambda: [call(matrix(), dtype=np.float64), call(matrix(), dtype=np.int32)],
+    "rot90": lambda: [*_plain("rot90"), call(matrix(), k=3, axes=(1, 0))],
+    "astype": lambda: [
+        call(matrix(np.float64), dtype=np.float32),
+        *(call(matrix(), dtype=t) for t in (np.float64, np.int32, np.float16, np.int64, np.bool_)),
+    ],
     "cast": lambda: [call(matrix(), dtype=np.float16)],
-    "where": lambda: [call(matrix() > 1, matrix(), 2.0), call(matrix() > 1, matrix(), -matrix())],
+    "where": lambda: [call(matrix() > 1, x, y) for x, y in ((matrix(), 2.0), (matrix(), -matrix()), (2.5, matrix()))],
     "clip": lambda: [call(matrix(), a_min=0.5, a_max=1.0)],
     "clip_method": lambda: [call(matrix(), min=0.5, max=1.0)],
     "arccosh": lambda: [call(matrix() + 1)],
@@ -50,19 +60,22 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     "adaptive_avg_pool2d": lambda: [call(images(), output_size=(2, 3))],
     "getitem": lambda: [call(matrix(), 1), call(matrix(), (slice(None), slice(0, 3, 2))), call(matrix(), INDEX)],
     "setitem": lambda: [call(matrix(), 1, 5.0), call(matrix(), (slice(None), 2), tensor((3,)))],
-    "fill": lambda: [call(matrix(), value=2.5)],
+    "fill": lambda: [call(matrix(), value=2.5), call(matrix(), value=0)],
     "take": lambda: [call(matrix(), INDEX), call(matrix(), INDEX, axis=1)],
     "take_along_axis": lambda: [call(matrix(), np.argsort(matrix(), axis=1), axis=1)],
     "gather": lambda: [call(matrix(), np.argsort(matrix(), axis=1), axis=1)],
-    "reshape": lambda: [call(matrix(), shape=(2, 6)), call(matrix(), shape=-1)],
+    "reshape": lambda: [call(matrix(), shape=(2, 6)), call(matrix(), shape=-1), call(matrix(), dims=(2, 6))],
     "transpose": lambda: [call(matrix()), call(images(), axes=(0, 2, 3, 1))],
     "permute": lambda: [call(images(), dims=(0, 2, 3, 1))],
     "swapaxes": lambda: [call(images(), axis1=1, axis2=2)],
     "moveaxis": lambda: [call(images(), source=1, destination=-1)],
-    "squeeze": lambda: [call(tensor((3, 1, 4)))],
+    "squeeze": lambda: [call(tensor((3, 1, 4))), call(tensor((3, 1, 4)), axis=1)],
     "expand_dims": lambda: [call(matrix(), axis=1)],
     "broadcast_to": lambda: [call(matrix(), shape=(2, 3, 4))],
     "view": lambda: [call(matrix(), dtype=np.int32), call(matrix())],
+    "cumsum": lambda: [*_plain("cumsum"), call(matrix(), axis=1)],
+    "cumprod": lambda: [*_plain("cumprod"), call(matrix(), axis=0)],
+    "flip": lambda: [*_plain("flip"), call(matrix(), axis=1), call(images(), axis=(0, 2))],
     "split": lambda: [call(matrix(), indices_or_sections=2, axis=1)],
     "array_split": lambda: [call(matrix(), indices_or_sections=3, axis=1)],
     "hsplit": lambda: [call(matrix(), indices_or_sections=2)],
@@ -100,7 +113,10 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     ],
     "rms_norm": lambda: [call(matrix(), normalized_shape=(4,))],
     "group_norm": lambda: [call(images(), num_groups=2)],
-    "batch_norm": lambda: [call(images(), running_mean=tensor((4,)), running_var=tensor((4,), seed=3))],
+    "batch_norm": lambda: [
+        call(images(), tensor((4,)), tensor((4,), seed=3)),
+        call(images(), *(tensor((4,), seed=s) for s in (1, 2)), weight=tensor((4,)), bias=tensor((4,))),
+    ],
     "attention": lambda: [call(tensor((2, 3, 4)), tensor((2, 5, 4), seed=3), tensor((2, 5, 6), seed=4))],
     "embedding": lambda: [call(INDEX, tensor((5, 4)))],
     "interpolate": lambda: [call(images(), size=(7, 3)), call(images(), size=(10, 12), mode="bilinear")],
@@ -140,10 +156,22 @@ def _works(op: OpInfo, sample: Sample) -> bool:
     return True
 
 
-def copied(value: Any) -> Any:
-    """A copy of operands: writes to it leave the original alone."""
-    if isinstance(value, np.ndarray):
+def _relaid(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy with the strides of the original, also those that go backwards, leave gaps or are 0."""
+    if not value.size:
         return value.copy(order="K")
+    reach = [(n - 1) * s for n, s in zip(value.shape, value.strides, strict=True)]
+    memory = np.zeros(sum(map(abs, reach)) + value.itemsize, np.uint8)
+    result = np.ndarray(value.shape, value.dtype, memory, -sum(r for r in reach if r < 0), value.strides)  # type: ignore[arg-type]
+    result[...] = value
+    result.flags.writeable = value.flags.writeable
+    return result
+
+
+def copied(value: Any) -> Any:
+    """A copy of operands in the same layout: writes to it leave the original alone."""
+    if isinstance(value, np.ndarray):
+        return _relaid(value)
     return type(value)([copied(v) for v in value]) if type(value) in (tuple, list) else value
 
 

@@ -58,6 +58,11 @@ def _function(spelling: Spelling) -> Callable[..., Any] | None:
     return root  # type: ignore[no-any-return]
 
 
+def exists(spelling: Spelling) -> bool:
+    """Whether the installed NumPy has the callable."""
+    return _function(spelling) is not None
+
+
 def arguments(
     op: OpInfo, spelling: Spelling, operands: tuple[Any, ...], attrs: dict[str, Any], by_keyword: bool = False
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -85,11 +90,19 @@ def arguments(
             args.append(values.pop(name))
     if found.vararg is not None:
         args += values.pop(spelling.rename.get(found.vararg.arg, found.vararg.arg), ())
-    for parameter in found.kwonlyargs:
+    for parameter, default in zip(found.kwonlyargs, found.kw_defaults, strict=True):
         name = spelling.rename.get(parameter.arg, parameter.arg)
         if name in values:
             kwargs[parameter.arg] = values.pop(name)
-    return None if values else (tuple(args), kwargs)
+        elif default is None:
+            return None
+    said = all(name in spelling.fixed and _same(value, spelling.fixed[name]) for name, value in values.items())
+    return (tuple(args), kwargs) if said else None
+
+
+def _same(value: Any, fixed: Any) -> bool:
+    """Whether an attribute has the value that a spelling fixes; types by their names."""
+    return np.dtype(value) == fixed if isinstance(value, type) and isinstance(fixed, str) else bool(value == fixed)
 
 
 def calls(op: OpInfo, operands: tuple[Any, ...], attrs: dict[str, Any]) -> list[Call]:

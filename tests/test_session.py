@@ -260,7 +260,10 @@ class _Cells:
 DEFINES = "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x) * 3\n"
 
 
-@pytest.mark.parametrize("cell", ["y = x * 2 + 1", "for i in range(3):\n    z = x * i\n", "x += 1", DEFINES])
+JITTED = "import bcvm_core as bcvm\n@bcvm.jit\n" + DEFINES
+
+
+@pytest.mark.parametrize("cell", ["y = x * 2 + 1", "for i in range(3):\n    z = x * i\n", "x += 1", DEFINES, JITTED])
 def test_running_an_unchanged_cell_again_reuses_its_program(cell: str) -> None:
     cells = _Cells()
     assert cells.run(cell) != []
@@ -278,6 +281,19 @@ def test_a_function_defined_again_begins_to_count_again() -> None:
         assert linker_of(cells.names["f"]).stats.call_op == 2
         assert cells.session.cell_stats().call_op == 3
     assert cells.ran() == 9
+
+
+def test_functions_jitted_in_a_cell_count_in_the_session() -> None:
+    cells = _Cells()
+    for _ in range(2):
+        cells.run(JITTED)
+        assert cells.names["f"].stats().call_op == 2
+        assert cells.session.cell_stats().call_op == 3
+    kept = cells.names["f"].stats()
+    cells.run(JITTED)
+    assert kept.call_op == 2 and kept is not cells.names["f"].stats()
+    cells.run(JITTED.replace("@bcvm.jit", "@bcvm.jit(strict=True)"))
+    assert linker_of(cells.names["f"]).strict
 
 
 def test_counts_of_functions_that_are_gone_stay() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable
 
-from . import loader, store
+from . import loader
+from .loops import MAKERS, Loop, loop_for
 
 DICT_VERSION = 24  # ma_version_tag: after the object head (16 bytes) and ma_used
 
+_CHANGED = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)  # no other thread runs meanwhile
 _IR = """
 define i32 @changed(ptr %table, i64 %count) {
 entry:
@@ -36,19 +37,32 @@ differs:
 """
 
 
-@functools.cache
+class VersionLoop(Loop):
+    """`changed(table, count)`: rows of (address of a 64-bit number, its value then); None until it is ready."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self, op: str, dtype: str) -> None:
+        super().__init__(op, dtype)
+        self.changed: Callable[[int, int], int] | None = None
+
+    def _ir(self) -> str:
+        return _IR
+
+    def _symbols(self) -> list[str]:
+        return ["changed"]
+
+    def _take(self, found: dict[str, int]) -> None:
+        self.changed = _CHANGED(found["changed"])
+
+
+MAKERS["versions"] = VersionLoop
+
+
 def comparer() -> Callable[[int, int], int] | None:
-    """`changed(table, count)`: rows of (address of a 64-bit number, its value then); None where no code can be made."""
+    """The function, or None where no code can be made, and while it is on its way."""
     if not loader.SUPPORTED:
         return None
-    try:
-        body = store.read("dict_versions")
-        if body is None:
-            from . import compiler
-
-            body = compiler.compile_ir(_IR)
-            store.write("dict_versions", body)
-        address = loader.load(body)["changed"]
-    except (ImportError, RuntimeError, OSError, KeyError, loader.LoadError):
-        return None
-    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)(address)
+    loop = loop_for("versions", "uint64")
+    assert isinstance(loop, VersionLoop)
+    return loop.changed

@@ -8,7 +8,6 @@ such a name or parameter run as plain Python. Tests hold this against the instal
 
 from __future__ import annotations
 
-import ast
 import fnmatch
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -118,19 +117,12 @@ def _chain(row: OpInfo, spelling: Spelling) -> Iterator[tuple[OpInfo, Spelling]]
         link = link.otherwise
 
 
-def parameters(signature: str) -> list[str]:
-    """The names of all parameters of a signature in Python's syntax."""
-    arguments = ast.parse(f"def f({signature}): pass").body[0].args  # type: ignore[attr-defined]
-    starred = [a for a in (arguments.vararg,) if a is not None]
-    return [a.arg for a in (*arguments.posonlyargs, *arguments.args, *starred, *arguments.kwonlyargs)]
-
-
 def supported(entry: Entry) -> set[str]:
     """The parameters of a callable that reach its rows."""
     found = set()
     for row, spelling in entry.overloads:
         known = {p.name for p in row.params} | spelling.extra | spelling.only.keys()
-        found |= {name for name in parameters(spelling.signature) if spelling.rename.get(name, name) in known}
+        found |= {name for name in registry.parameter_names(spelling.signature) if spelling.rename.get(name, name) in known}
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from . import DOORS, Entry, entries, families, parameters, reason_for_parameter, supported
+from ..ops.registry import parameter_names
+from . import DOORS, Entry, entries, families, reason_for_parameter, supported
 from .reasons import LEFT_NAMES, LEFT_PARAMETERS, UFUNC_PARAMETERS
 
 _COLUMNS = tuple(dict.fromkeys(DOORS.values()))
@@ -57,7 +58,9 @@ def _left(entry: Entry) -> Iterable[str]:
     """Parameters that the spelling knows and the row does not take, and those that stand in the list with this callable's name."""
     taken = supported(entry)
     for _, spelling in entry.overloads:
-        yield from (name for name in parameters(spelling.signature) if name not in taken and reason_for_parameter(entry.target, name, True))
+        yield from (
+            name for name in parameter_names(spelling.signature) if name not in taken and reason_for_parameter(entry.target, name, True)
+        )
     prefix = f"{entry.target}("
     yield from (key[len(prefix) : -1] for key in LEFT_PARAMETERS if key.startswith(prefix))
 

@@ -6,7 +6,7 @@ import ast
 import warnings
 from typing import Any
 
-from .program import HostBlock, HostSite
+from .program import MAX_PLACE, HostBlock, HostSite
 
 FORMS = ("run", "tree", "value")
 Span = tuple[int, int, int, int]
@@ -21,7 +21,7 @@ def problem(block: Any, programs: int) -> str | None:
     """Why the HostBlock can't run, given that there are `programs` nested Programs; None when it can. Trusts no field of it."""
     if block.kind not in ("stmt", "expr") or not isinstance(block.source, str):
         return f"a host block is 'stmt' or 'expr' with a source, not {block.kind!r}"
-    if not all(type(number) is int and number >= 0 for number in (block.line, block.column)):
+    if not all(type(number) is int and 0 <= number < MAX_PLACE for number in (block.line, block.column)):
         return "its line or column is no number"
     for names in (block.reads, block.writes):
         if not isinstance(names, tuple) or not all(map(is_path, names)):

@@ -8,6 +8,8 @@ from typing import Any
 from .constants import identical
 from .opcodes import BY_NAME, OpcodeRow
 
+MAX_PLACE = 10**9  # lines and columns are below it
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLoc:

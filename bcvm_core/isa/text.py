@@ -39,7 +39,7 @@ from .assembler import assemble
 from .hints import ShapeHint, renamed, short_names
 from .opcodes import Kind
 from .operands import Names, quoted, show_name, show_names, show_operands
-from .program import HostBlock, Instruction, Program, SourceLoc
+from .program import MAX_PLACE, HostBlock, Instruction, Program, SourceLoc
 from .signature import SignatureTable
 from .signature import table as process_table
 
@@ -190,7 +190,7 @@ class _Listing:
 
 
 def _count(number: int) -> int:
-    if type(number) is not int or not 0 <= number < 10**9:
+    if type(number) is not int or not 0 <= number < MAX_PLACE:
         raise EncodeError(f"{number!r} is no line or column")
     return number
 

@@ -13,7 +13,7 @@ from . import hosts, opcodes
 from .encoding import PROGRAM_KINDS
 from .hints import Aligned, ShapeHint
 from .opcodes import Kind
-from .program import Arg, HostBlock, Instruction, Program
+from .program import MAX_PLACE, Arg, HostBlock, Instruction, Program
 from .signature import SignatureTable
 
 Exists = Callable[[Any], bool]
@@ -68,7 +68,7 @@ def _names(value: object, test: Exists) -> bool:
 def header_is_sound(s: Subject) -> Iterator[Fault]:
     """Name, parameters, dims and tables of the program are what they should be."""
     p: Any = s.program
-    if not isinstance(p.name, str) or not isinstance(p.filename, str) or type(p.first_line) is not int or p.first_line < 0:
+    if not isinstance(p.name, str) or not isinstance(p.filename, str) or not _number(MAX_PLACE)(p.first_line):
         yield Fault(0, "the program's name, file or first line is malformed")
     if p.kind not in PROGRAM_KINDS:
         yield Fault(0, f"there is no program kind {p.kind!r}", f"kinds are {', '.join(PROGRAM_KINDS)}")
@@ -185,5 +185,5 @@ def places_are_sound(s: Subject) -> Iterator[Fault]:
             continue
         numbers = [getattr(loc, part, -1) for part in ("line", "column", "end_line", "end_column")]
         known = numbers[:2] + [number for number in numbers[2:] if number is not None]
-        if not all(_number(10**9)(number) for number in known):
+        if not all(_number(MAX_PLACE)(number) for number in known):
             yield Fault(pc, f"{loc!r:.80} is no place in a source text")

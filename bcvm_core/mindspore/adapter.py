@@ -19,7 +19,6 @@ from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
 from ..ops import registry
-from ..ops import registry
 from ..ops.registry import OpInfo
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
@@ -37,9 +36,8 @@ except ImportError:  # another release
 
 _recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
 _from_numpy = ms.Tensor.from_numpy
-_BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
-_FLOAT32 = np.dtype(np.float32)
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
+_SHARING = frozenset({"astype", "cast", "copy"})  # may give a tensor over the operand's memory, as views do
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
@@ -90,6 +88,14 @@ class Adapter:
         """
         if is_recorded():
             raise Decline("MindSpore records this call")
+        if memory.within.program and (op.shape_rule == "view" or op.name in _SHARING):
+            memory.lay_out(operands)
+            result = self._call(op, kernel_call, operands, attrs)
+            memory.note_views(operands, result)
+            return result
+        return self._call(op, kernel_call, operands, attrs)
+
+    def _call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         if not attrs:
             fast = _plan_for(op, operands)
             if fast is not None:
@@ -275,7 +281,8 @@ class Operands:
     def meet(self, rule: Rule, first: int) -> str | None:
         """Convert the operands from number `first` on as the rule says; the type they meet in. Raises Decline where MindSpore refuses."""
         names = self.names[first:]
-        if not rule.complex and any(n is not None and promotion.is_complex(n) for n in self.names):
+        kinds = {promotion.is_complex(n) for n in self.names if n is not None}
+        if True in kinds and (not rule.complex or (rule.apart and len(kinds) > 1)):
             raise Decline("complex numbers are left to MindSpore")
         if rule.operands == "any":
             if None in self.names:
@@ -302,7 +309,7 @@ class Operands:
         return target
 
     def _convert(self, target: DType, first: int) -> None:
-        compute = _FLOAT32 if target == _BFLOAT16 else target  # wider and rounded once per op
+        compute = conversion.FLOAT32 if target == conversion.BFLOAT16 else target  # wider and rounded once per op
         for i in range(first, len(self.values)):
             value = self.values[i]
             if isinstance(value, np.ndarray):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -24,31 +25,74 @@ _get_mode: Callable[[], int] = context._get_mode
 _GRAPH: int = context.GRAPH_MODE
 
 
+class _Sites(dict[int, FlatSite]):
+    """What a Cell holds of BCVM: its site, under its id. A copy of the Cell starts with none."""
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        return type(None), ()
+
+    def __deepcopy__(self, _memo: Any) -> None:
+        return None
+
+
 class CellRunner:
-    """The Cells that have been called, and what became of each. One per process."""
+    """The Cells that have been called, and what became of each. One per process.
+
+    A site refers to much of its Cell, and that often back to the Cell (a bound method among its attributes is enough). So the Cell
+    itself holds its site, where nobody looks: as an attribute of the OrderedDict with its parameters. Both go together.
+    """
 
     def __init__(self) -> None:
         self.everywhere = 0  # how many `enable()` are open
         self.stats = Stats()
-        self.sites: dict[int, tuple[weakref.ref[Any], FlatSite]] = {}
-        self.chosen: weakref.WeakSet[Any] = weakref.WeakSet()  # Cells that were jitted one by one
+        self.sites: dict[int, tuple[weakref.ref[Any], weakref.ref[FlatSite]]] = {}
+        self.chosen: dict[int, weakref.ref[Any]] = {}  # Cells that were jitted one by one
         self.linked: dict[Any, Any] = {}  # function -> its linker
 
     def site(self, cell: Any) -> FlatSite:
         """The site of a Cell; made at its first call."""
+        return self.known(cell) or self._new_site(cell)
+
+    def known(self, cell: Any) -> FlatSite | None:
+        """The site of a Cell that has one."""
         known = self.sites.get(id(cell))
-        if known is not None and known[0]() is cell:
-            return known[1]
+        return known[1]() if known is not None and known[0]() is cell else None
+
+    def _new_site(self, cell: Any) -> FlatSite:
         key = id(cell)
         site = FlatSite(cell, modules, self.stats, type(cell).__name__)
-        self.sites[key] = (weakref.ref(cell, lambda _: self.sites.pop(key, None)), site)
+        holder = vars(cell.__dict__["_params"])
+        held = holder.get("_bcvm")
+        if type(held) is not _Sites:
+            held = holder["_bcvm"] = _Sites()
+        held[key] = site
+        self.sites[key] = (weakref.ref(cell, lambda _: self._gone(key)), weakref.ref(site))
         return site
+
+    def _gone(self, key: int) -> None:
+        """A Cell is no more."""
+        known = self.sites.pop(key, None)
+        site = known[1]() if known is not None else None
+        if site is not None:
+            site.paths.clear()
+
+    def close(self) -> None:
+        """Let go of all Cells: they must go before MindSpore's modules do."""
+        for key in list(self.sites):
+            self._gone(key)
+
+    def is_chosen(self, cell: Any) -> bool:
+        """Whether the Cell was jitted by itself."""
+        known = self.chosen.get(id(cell))
+        return known is not None and known() is cell
 
     def call(self, cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the flattened form, or MISS."""
         if _get_mode() == _GRAPH or is_recorded():
             return MISS
         state = cell.__dict__
+        if type(state.get("_params")) is not OrderedDict:
+            return MISS  # not initialised: MindSpore says so
         if not (state.get("_init_flag") or state.get("_is_check_and_refresh")):
             cell._init_check()  # as `Cell.__call__` does at the first call
             cell._self_check()
@@ -92,12 +136,12 @@ class CellRunner:
 
 
 runner = CellRunner()
-atexit.register(runner.sites.clear)  # Cells must go before MindSpore's modules do
+atexit.register(runner.close)
 
 
 @functools.wraps(_original)
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if runner.everywhere or self in runner.chosen:
+    if runner.everywhere or (runner.chosen and runner.is_chosen(self)):
         result = runner.call(self, args, kwargs)
         if result is not MISS:
             return result
@@ -126,12 +170,10 @@ def disable() -> None:
             runner.unlink()
 
 
-def choose(cell: Any) -> bool:
-    """Run this Cell in flattened form, whatever the mode; False when it is no Cell."""
-    if not isinstance(cell, nn.Cell):
-        return False
-    runner.chosen.add(cell)
-    return True
+def choose(cell: Any) -> None:
+    """Run this Cell in flattened form, whatever the mode."""
+    key = id(cell)
+    runner.chosen[key] = weakref.ref(cell, lambda _: runner.chosen.pop(key, None))
 
 
 def programs(cell: Any) -> tuple[Program, ...]:
@@ -157,11 +199,10 @@ def explain(cell: Any) -> str:
 
 
 def _explain(cell: Any, name: str, depth: int) -> list[str]:
-    known = runner.sites.get(id(cell))
+    site = runner.known(cell)
     head = f"{'  ' * depth}{name + ': ' if name else ''}{type(cell).__name__}"
-    if known is None:
+    if site is None:
         return [f"{head}: not called under BCVM"] if not depth else []
-    site = known[1]
     lines = [f"{head}: {len(flat.ops)} ops in one program, {flat.runs} runs" for flat in site.programs]
     lines += [f"{head}: left to MindSpore: {reason}" for reason in dict.fromkeys(site.reasons)]
     if not site.programs:

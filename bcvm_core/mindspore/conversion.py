@@ -17,7 +17,7 @@ Kernel = Callable[..., Any]
 Handler = Callable[[Kernel, Sequence[Any], dict[str, Any], str], Any]
 """(kernel, operands, attributes, dialect) -> result; may raise Decline."""
 
-INT64 = np.dtype(np.int64)
+INT32, INT64, FLOAT32 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32)
 _LIMITS = {row.numpy: (int(np.iinfo(row.numpy).min), int(np.iinfo(row.numpy).max)) for row in dtypes.TABLE if row.kind in ("int", "uint")}
 BFLOAT16 = dtypes.BY_NAME["bfloat16"].numpy
 

@@ -63,8 +63,14 @@ def _key(key: Any) -> tuple[Any, bool]:
     raise Decline("an index that is left to MindSpore")
 
 
+def _is_everything(part: Any) -> bool:
+    return part is Ellipsis or (type(part) is slice and part.start is part.stop is part.step is None)
+
+
 def _getitem(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
     array = tensor(operands[0])
+    if operands[1] is Ellipsis or (type(operands[1]) is tuple and all(_is_everything(part) for part in operands[1])):
+        return operands[0]
     key, basic = _key(operands[1])
     if basic:  # a trailing `...` makes the result a view also where NumPy would copy a scalar out
         parts = key if type(key) is tuple else (key,)
@@ -95,8 +101,39 @@ def _cast(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
     dtype = numpy_dtype(only(attrs, "dtype").get("dtype", operands[1] if len(operands) > 1 else None))
     array = tensor(operands[0])
     if array.dtype == dtype:
-        return wrap(array)  # MindSpore's casts to the same type share the memory
+        return wrap(array if array.flags.c_contiguous else array.copy())  # MindSpore's casts to the same type share the memory then
     return wrap(kernel(array, dtype=dtype))
+
+
+def _cast_or_itself(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
+    """`ops.cast` gives the tensor itself where it has the type."""
+    found = _cast(kernel, operands, attrs, dialect)
+    return operands[0] if tensor(found).dtype == tensor(operands[0]).dtype else found
+
+
+def _itself(_kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
+    tensor(operands[0])
+    return operands[0]
+
+
+def _swapped(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """One axis swapped with itself leaves the tensor."""
+    array = tensor(operands[0])
+    axes = attrs.get("axis1", *operands[1:2]), attrs.get("axis2", *operands[2:3])
+    if not all(type(axis) is int and -array.ndim <= axis < array.ndim for axis in axes):
+        raise Decline("left to MindSpore")
+    return operands[0] if axes[0] % array.ndim == axes[1] % array.ndim else wrap(kernel(array, *axes))
+
+
+def _turned(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
+    """`x.T` of a vector or a number is x."""
+    array = tensor(operands[0])
+    return operands[0] if array.ndim < 2 else wrap(kernel(array))
+
+
+def _through(_kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _dialect: str) -> Any:
+    """A tensor of its own over the same memory."""
+    return wrap(tensor(operands[0]))
 
 
 def _invert(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], dialect: str) -> Any:
@@ -225,7 +262,11 @@ HANDLERS: dict[str, Handler] = {
     "getitem": _getitem,
     "setitem": _setitem,
     "astype": _cast,
-    "cast": _cast,
+    "cast": _cast_or_itself,
+    "positive": _itself,
+    "copy:through": _through,
+    "swapaxes:itself": _swapped,
+    "transposed": _turned,
     "split": _split,
     "pad": _pad,
     "einsum": _einsum,

@@ -9,12 +9,10 @@ import numpy as np
 
 from ..errors import Decline
 from . import handlers, promotion, reductions
-from .conversion import BFLOAT16, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
+from .conversion import BFLOAT16, FLOAT32, INT32, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
 from .memory import TENSORS, Array
 
-_INT32 = np.dtype(np.int32)
-_FLOAT32 = np.dtype(np.float32)
-_FLOATS = frozenset((np.dtype(np.float16), _FLOAT32, np.dtype(np.float64), BFLOAT16))
+_FLOATS = frozenset((np.dtype(np.float16), FLOAT32, np.dtype(np.float64), BFLOAT16))
 
 
 def _float(value: Any) -> Array:
@@ -33,14 +31,46 @@ def _as_another(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     return wrap(kernel(array, shape=other.shape))
 
 
+def _reshaped(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """The function `reshape`, which takes a sequence; the method also takes numbers."""
+    shape = attrs.get("shape")
+    if type(shape) not in (tuple, list):
+        raise Decline("a shape that is no sequence is left to MindSpore")
+    return wrap(kernel(tensor(operands[0]), shape=shape))
+
+
+def _joined(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """Tensors of one type along an axis that is there; NumPy takes large axes for none."""
+    arrays = [tensor(value) for value in operands[0]]
+    axis = attrs.get("axis", 0)
+    if type(axis) is not int or not arrays or not -arrays[0].ndim <= axis < arrays[0].ndim:
+        raise Decline("an axis that is left to MindSpore")
+    if any(array.dtype != arrays[0].dtype for array in arrays):
+        raise Decline("tensors of several types are left to MindSpore")
+    return wrap(kernel(arrays, axis=axis), arrays[0].dtype)
+
+
+def _grids(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    arrays = [tensor(value) for value in (operands[0] if operands else attrs.pop("arrays"))]
+    if any(array.dtype != arrays[0].dtype for array in arrays):
+        raise Decline("tensors of several types are left to MindSpore")
+    return wrap(kernel(arrays, **only(attrs, "indexing")))
+
+
 def _flattened(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
-    """`ops.flatten` keeps the first axis unless `start_dim` says otherwise; vectors stay as they are."""
+    """`ops.flatten`: all axes but the first are flattened into new memory, vectors keep theirs; one axis alone is the tensor itself."""
     array = tensor(operands[0])
     if array.ndim == 1 and attrs == {"start": 1}:
         return wrap(array)
     if array.ndim < 2:
         raise Decline("left to MindSpore")
-    return wrap(kernel(array, **attrs))
+    start, end = (attrs.get(name, default) for name, default in (("start", 0), ("end", -1)))
+    if type(start) is not int or type(end) is not int or not (-array.ndim <= start < array.ndim and -array.ndim <= end < array.ndim):
+        raise Decline("left to MindSpore")
+    start, end = start % array.ndim, end % array.ndim
+    if start == 1 and end == array.ndim - 1:
+        return wrap(kernel(array, **attrs).copy())
+    return operands[0] if start == end else wrap(kernel(array, **attrs))
 
 
 def _repeated(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -70,9 +100,9 @@ def _converted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _
     """Tensor.to: a type or a tensor that has it; without `copy` a tensor that has it already shares its memory."""
     array, dtype = tensor(operands[0]), attrs.get("dtype", operands[1] if len(operands) > 1 else None)
     wanted = tensor(dtype).dtype if isinstance(dtype, TENSORS) else numpy_dtype(dtype)
-    if array.dtype == wanted and not attrs.get("copy", False):
+    if array.dtype == wanted and not attrs.get("copy", False) and array.flags.c_contiguous:
         return wrap(array)
-    return wrap(kernel(array, dtype=wanted))
+    return wrap(np.ascontiguousarray(kernel(array, dtype=wanted)))
 
 
 def _normalized(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -113,7 +143,7 @@ def _numbers(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
 
 def _counted(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
     dtype = attrs.pop("dtype", None)
-    wanted = (INT64 if dialect == "mint" else _INT32) if dtype is None else numpy_dtype(dtype)
+    wanted = (INT64 if dialect == "mint" else INT32) if dtype is None else numpy_dtype(dtype)
     attrs = reductions.all_axes(only(attrs, "axis", "keepdims"))
     return wrap(np.asarray(kernel(tensor(operands[0]), **attrs)), wanted)
 
@@ -122,11 +152,11 @@ def _bins(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _diale
     """`ops.bincount` counts in float32."""
     index = tensor(operands[0])
     weights = attrs.pop("weights", None)
-    if index.dtype not in (_INT32, INT64) or (weights is not None and tensor(weights).dtype != _FLOAT32):
+    if index.dtype not in (INT32, INT64) or (weights is not None and tensor(weights).dtype != FLOAT32):
         raise Decline("left to MindSpore")
     if weights is not None:
         attrs["weights"] = tensor(weights)
-    return wrap(kernel(index, **attrs), _FLOAT32)
+    return wrap(kernel(index, **attrs), FLOAT32)
 
 
 # --- order ----------------------------------------------------------------------------------------------
@@ -137,7 +167,7 @@ def _indices(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _di
     array = tensor(operands[0])
     if array.dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    return wrap(np.asarray(kernel(wide(array), **attrs)[1]), _INT32)
+    return wrap(np.asarray(kernel(wide(array), **attrs)[1]), INT32)
 
 
 def _first_seen(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -149,7 +179,7 @@ def _first_seen(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     order = np.argsort(first)
     places = np.empty_like(order)
     places[order] = np.arange(order.size)
-    return wrap(values[order], array.dtype), wrap(places[inverse].reshape(array.shape), INT64 if array.dtype == INT64 else _INT32)
+    return wrap(values[order], array.dtype), wrap(places[inverse].reshape(array.shape), INT64 if array.dtype == INT64 else INT32)
 
 
 def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -157,7 +187,7 @@ def _searched(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _d
     row, values = tensor(operands[0]), tensor(operands[1])
     if row.dtype != values.dtype or row.ndim != 1 or values.ndim != 1 or row.dtype.kind in "bc":
         raise Decline("left to MindSpore")
-    return wrap(np.asarray(kernel(wide(row), wide(values), **only(attrs, "side"))), _INT32)
+    return wrap(np.asarray(kernel(wide(row), wide(values), **only(attrs, "side"))), INT32)
 
 
 def _searched_rows(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -168,7 +198,7 @@ def _searched_rows(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any
     if rows.dtype != values.dtype or side not in (None, "left", "right") or other:
         raise Decline("left to MindSpore")
     right = attrs.get("right", False) if side is None else side == "right"
-    return wrap(np.asarray(kernel(wide(rows), wide(values), right=right)), _INT32 if small else INT64)
+    return wrap(np.asarray(kernel(wide(rows), wide(values), right=right)), INT32 if small else INT64)
 
 
 def _extreme(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], dialect: str) -> Any:
@@ -262,6 +292,14 @@ def _filled(kernel: Kernel, operands: Sequence[Any], _attrs: dict[str, Any], _di
 # --- networks -------------------------------------------------------------------------------------------
 
 
+def _vectors(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """The outer product, of vectors of one type."""
+    a, b = (tensor(value) for value in operands)
+    if a.ndim != 1 or b.ndim != 1 or a.dtype != b.dtype or a.dtype.kind in "bc":
+        raise Decline("left to MindSpore")
+    return wrap(kernel(wide(a), wide(b), **attrs), a.dtype)
+
+
 def _matrices(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """`ops.dot` of matrices and stacks of them."""
     a, b = (_float(value) for value in operands)
@@ -295,7 +333,7 @@ def _with_scale(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     result = kernel(wide(array), normalized_shape=weight.shape, weight=wide(weight), **attrs)
     axes = tuple(range(array.ndim - weight.ndim, array.ndim))
     squares = np.mean(np.square(array.astype(np.float64)), axis=axes, keepdims=True)
-    return wrap(result, array.dtype), wrap(1 / np.sqrt(squares + attrs.get("eps", 1e-6)), _FLOAT32)
+    return wrap(result, array.dtype), wrap(1 / np.sqrt(squares + attrs.get("eps", 1e-6)), FLOAT32)
 
 
 def _idle(_kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -311,6 +349,10 @@ HANDLERS: dict[str, Handler] = {
     "reshape:as": _as_another,
     "flatten_axes:from": _flattened,
     "tile:repeats": _repeated,
+    "reshape:function": _reshaped,
+    "concatenate": _joined,
+    "meshgrid": _grids,
+    "outer": _vectors,
     "argwhere": _where,
     "astype:to": _converted,
     "softmax": _normalized,
@@ -337,6 +379,7 @@ HANDLERS: dict[str, Handler] = {
     "dot:matrices": _matrices,
     "conv1d:modes": _convolved,
     "conv2d:modes": _convolved,
+    "conv3d:modes": _convolved,
     "rms_norm:with_scale": _with_scale,
     "dropout:idle": _idle,
     "dropout_channels:idle": _idle,

@@ -16,11 +16,9 @@ from mindspore.common.generator import default_generator
 
 from ..errors import Decline
 from . import handlers
-from .conversion import INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
+from .conversion import FLOAT32, INT64, Handler, Kernel, numpy_dtype, only, scalar, tensor, wide, wrap
 from .memory import TENSORS, Array, DType
 from .reductions import all_axes
-
-_FLOAT32 = np.dtype(np.float32)
 
 
 def _floats(*arrays: Array) -> DType:
@@ -256,7 +254,7 @@ def _created(kernel: Kernel, _operands: Sequence[Any], attrs: dict[str, Any], _d
     if "shape" in attrs:
         attrs["shape"] = _sizes(attrs["shape"])
     fill = attrs.get("fill_value")
-    wanted = _FLOAT32 if dtype is None else numpy_dtype(dtype)
+    wanted = FLOAT32 if dtype is None else numpy_dtype(dtype)
     if dtype is None and fill is not None and type(fill) is not float:
         wanted = INT64 if type(fill) is int else np.dtype(np.bool_)
     return wrap(kernel(**attrs, dtype=wanted))
@@ -268,7 +266,7 @@ def _stepped(kernel: Kernel, _operands: Sequence[Any], attrs: dict[str, Any], _d
     numbers = [attrs.get(name) for name in ("start", "end", "step")]
     if any(value is not None and type(value) not in (int, float) for value in numbers):
         raise Decline("left to MindSpore")
-    own = _FLOAT32 if any(type(value) is float for value in numbers) else INT64
+    own = FLOAT32 if any(type(value) is float for value in numbers) else INT64
     return wrap(kernel(**attrs).astype(own if dtype is None else numpy_dtype(dtype)))
 
 
@@ -296,7 +294,7 @@ def _drawn(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dial
     if dtype is not None:
         wanted = numpy_dtype(dtype)
     else:
-        wanted = tensor(like).dtype if isinstance(like, TENSORS) else _FLOAT32
+        wanted = tensor(like).dtype if isinstance(like, TENSORS) else FLOAT32
     numbers = {name: value for name, value in attrs.items() if name != "shape"}
     if like is None or any(type(value) not in (int, float) for value in numbers.values()):
         raise Decline("left to MindSpore")
@@ -358,7 +356,9 @@ HANDLERS: dict[str, Handler] = {
     "index_add": _indexed("index", "value"),
     "index_fill": _indexed("index", "value"),
     "tensor_scatter": _indexed("index", "value"),
+    "max_unpool1d": _indexed("index"),
     "max_unpool2d": _indexed("index"),
+    "max_unpool3d": _indexed("index"),
     "scatter_nd": _placed,
     "bincount": _counted,
     "one_hot": _hot,

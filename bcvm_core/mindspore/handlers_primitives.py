@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import Decline
-from .conversion import INT64, Handler, Kernel, numpy_dtype, scalar, tensor, wide, wrap
+from .conversion import FLOAT32, INT32, INT64, Handler, Kernel, numpy_dtype, scalar, tensor, wide, wrap
 from .handlers import HANDLERS as HANDLERS_OF_FUNCTIONS
 from .handlers_more import _indexed as indexed
 from .memory import TENSORS, Array, DType
 from .reductions import all_axes
-
-_INT32 = np.dtype(np.int32)
-_FLOAT32 = np.dtype(np.float32)
 
 
 def _one_type(*arrays: Array, kinds: str = "fV") -> DType:
@@ -56,7 +53,16 @@ def _determinant(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any],
     """MatrixDeterminant: float16 is computed in float32."""
     array = tensor(operands[0])
     kept = _one_type(array, kinds="f")
-    return wrap(np.asarray(kernel(array.astype(_FLOAT32) if kept == np.float16 else array, **attrs)), kept)
+    return wrap(np.asarray(kernel(array.astype(FLOAT32) if kept == np.float16 else array, **attrs)), kept)
+
+
+def _all_added(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """AddN; a single tensor is MindSpore's, which gives its memory back."""
+    arrays = [tensor(operand) for operand in operands[0]]
+    if len(arrays) < 2:
+        raise Decline("a sum of one tensor is left to MindSpore")
+    kept = _one_type(*arrays, kinds="fViu")
+    return wrap(kernel([wide(array) for array in arrays], **attrs), kept)
 
 
 # --- normalisation ----------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ def _layer_normalized(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, 
     if weight.ndim != array.ndim - attrs["axis"] % max(array.ndim, 1):
         raise Decline("parameters of another rank are left to MindSpore")
     result, *rest = kernel(wide(array), wide(weight), wide(bias), **attrs)
-    return (wrap(result, kept), *(wrap(part, _FLOAT32) for part in rest))
+    return (wrap(result, kept), *(wrap(part, FLOAT32) for part in rest))
 
 
 # --- reductions -------------------------------------------------------------------------------------
@@ -159,17 +165,23 @@ def _layers(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dia
     array = tensor(operands[0])
     if not array.ndim:
         raise Decline("left to MindSpore")
-    return wrap(kernel(array[:, None] if array.ndim == 1 else array, **attrs))
+    return wrap(kernel(array[:, None] if array.ndim == 1 else array, **attrs).copy())  # never a view
+
+
+def _one_value(value: Any) -> Array:
+    """A tensor of one element, or a Python number as MindSpore makes a tensor of it."""
+    if type(value) in (int, float):
+        return np.array(value, np.int64 if type(value) is int else np.float32)
+    return tensor(value)
 
 
 def _hot(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """OneHot; what stands where is a tensor of one element or a number."""
     index = tensor(operands[0])
     depth = attrs.get("depth", operands[1] if len(operands) > 1 else None)
-    on, off = attrs["on_value"], attrs["off_value"]
-    if not isinstance(on, TENSORS) or not isinstance(off, TENSORS) or type(depth) is not int or index.dtype.kind != "i":
+    if type(depth) is not int or index.dtype.kind != "i":
         raise Decline("left to MindSpore")
-    values = tensor(on), tensor(off)
+    values = tuple(_one_value(attrs.get(name, default)) for name, default in (("on_value", 1), ("off_value", 0)))
     kept = _one_type(*values, kinds="fiu")
     if any(value.size != 1 for value in values):
         raise Decline("left to MindSpore")
@@ -186,8 +198,25 @@ def _sized_pool(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], 
     if type(size) is tuple:
         attrs["output_size"] = tuple(None if n == -1 else n for n in size)
     found = kernel(wide(array), **attrs)
-    index = INT64 if dialect.endswith("int64") else _INT32
+    index = INT64 if dialect.endswith("int64") else INT32
     return (wrap(found[0], kept), wrap(found[1], index)) if isinstance(found, tuple) else wrap(found, kept)
+
+
+def _pool_of_volumes(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """`ops.avg_pool3d`, whose divisor of 0 is none."""
+    array = tensor(operands[0])
+    kept = _one_type(array)
+    attrs["divisor_override"] = attrs.get("divisor_override") or None
+    return wrap(kernel(wide(array), **attrs), kept)
+
+
+def _folded(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
+    """`ops.fold`, whose size stands in a tensor."""
+    size = attrs.pop("output_size", operands[1] if len(operands) > 1 else None)
+    if not isinstance(size, TENSORS) or tensor(size).shape != (2,):
+        raise Decline("left to MindSpore")
+    array = tensor(operands[0])
+    return wrap(kernel(wide(array), output_size=tuple(tensor(size).tolist()), **attrs), _one_type(array))
 
 
 def _pairs(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -213,11 +242,16 @@ def _from_last(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], d
 def _mirrored(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
     """MirrorPad: a pair for every axis, in a tensor or a tuple."""
     array, widths = tensor(operands[0]), attrs.pop("pad_width") if "pad_width" in attrs else operands[1]
+    mode = str(attrs["mode"]).lower()
     pairs = tensor(widths).tolist() if isinstance(widths, TENSORS) else widths
-    least = 1 if attrs["mode"] == "reflect" else 0
-    if len(pairs) != array.ndim or any(min(p) < 0 or max(p) > n - least for p, n in zip(pairs, array.shape, strict=True)):
+    least = 1 if mode == "reflect" else 0
+    if (
+        mode not in ("reflect", "symmetric")
+        or len(pairs) != array.ndim
+        or any(min(p) < 0 or max(p) > n - least for p, n in zip(pairs, array.shape, strict=True))
+    ):
         raise Decline("left to MindSpore")
-    return wrap(kernel(array, pad_width=tuple(tuple(p) for p in pairs), mode=attrs["mode"]), array.dtype)
+    return wrap(kernel(array, pad_width=tuple(tuple(p) for p in pairs), mode=mode), array.dtype)
 
 
 def _equation(kernel: Kernel, operands: Sequence[Any], attrs: dict[str, Any], _dialect: str) -> Any:
@@ -257,10 +291,13 @@ HANDLERS: dict[str, Handler] = {
     "broadcast_to:sizes": _broadcast,
     "flatten_axes:layers": _layers,
     "one_hot:prim": _hot,
+    "avg_pool3d:idle_divisor": _pool_of_volumes,
+    "fold:size_of_a_tensor": _folded,
     "adaptive_avg_pool2d:sizes": _sized_pool,
     "adaptive_avg_pool3d:sizes": _sized_pool,
     "adaptive_max_pool2d:sizes_int64": _sized_pool,
     "adaptive_max_pool3d:sizes": _sized_pool,
+    "add_all": _all_added,
     "det:prim": _determinant,
     "pad:pairs": _pairs,
     "pad:from_last": _from_last,

@@ -45,11 +45,12 @@ class Held:
     To the ops it is a tensor like any other; making one costs nothing, while a MindSpore view costs up to a millisecond.
     """
 
-    __slots__ = ("array", "tensor")
+    __slots__ = ("array", "tensor", "is_view")
 
     def __init__(self, array: Array, tensor: Any = None) -> None:
         self.array = array
         self.tensor = tensor  # the tensor that came in, which goes out again as itself
+        self.is_view = tensor is not None  # else the array may lie in memory otherwise than MindSpore's tensor would
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,7 +69,13 @@ class Held:
         return FROM_NUMPY[self.array.dtype]
 
     def is_contiguous(self) -> bool:
-        return self.array.flags.c_contiguous
+        return not self.is_view or self.array.flags.c_contiguous
+
+    def to_tensor(self) -> Any:
+        """The tensor: the one that came in, or one made now (once)."""
+        if self.tensor is None:
+            self.tensor = _show(self.array) if self.is_view else wrap(self.array)
+        return self.tensor
 
 
 TENSORS = (ms.Tensor, Held)
@@ -128,11 +135,53 @@ def wrap(array: Array) -> Any:
     source = owner(array)
     if source is None or not array.size:
         return ms.Tensor.from_numpy(array)
+    return _within(array, source)
+
+
+def _within(array: Array, source: Any) -> Any:
+    """A MindSpore view of the tensor whose memory the array shows; a copy where MindSpore has no such view."""
     size = array.itemsize
-    steps = array.strides
+    steps = list(array.strides)
+    for axis in range(array.ndim - 1, -1, -1):
+        if array.shape[axis] == 1 and not steps[axis]:  # NumPy's new axes; MindSpore's step over the rest
+            steps[axis] = steps[axis + 1] * array.shape[axis + 1] if axis + 1 < array.ndim else size
     if array.ndim > _MAX_DIMS or TO_NUMPY[source.dtype] != array.dtype or any(s < 0 or s % size for s in steps):
         return ms.Tensor.from_numpy(array.copy())
     moved, rest = divmod(array.ctypes.data - source.data_ptr(), size)
     if rest:
         return ms.Tensor.from_numpy(array.copy())
     return as_strided(source, array.shape, tuple(s // size for s in steps), source.storage_offset() + moved)
+
+
+def _root(array: Array) -> Array:
+    """The array whose memory this one shows."""
+    while type(array.base) is np.ndarray:
+        array = array.base
+    return array
+
+
+def _show(array: Array) -> Any:
+    """As `wrap`, for what MindSpore would give as a view of an earlier result: in the memory of that result, as it lies there."""
+    root = _root(array)
+    if type(root.base) is _Memory or root is array or not array.size or not root.flags.c_contiguous or root.dtype != array.dtype:
+        return wrap(array)
+    if array.flags.c_contiguous and array.ctypes.data == root.ctypes.data:
+        return ms.Tensor.from_numpy(array)
+    return _within(array, ms.Tensor.from_numpy(root))
+
+
+def lay_out(operands: Any) -> None:
+    """Before a view is made of them, results lie in memory as MindSpore's would."""
+    for value in operands:
+        if type(value) is Held and not value.is_view and not value.array.flags.c_contiguous:
+            value.array = np.ascontiguousarray(value.array)
+
+
+def note_views(operands: Any, results: Any) -> None:
+    """Mark those results that show the memory of the first operand."""
+    if not operands or type(operands[0]) is not Held:
+        return
+    root = _root(operands[0].array)
+    for result in results if type(results) in (tuple, list) else (results,):
+        if type(result) is Held and _root(result.array) is root:
+            result.is_view = True

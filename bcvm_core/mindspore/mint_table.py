@@ -227,7 +227,7 @@ where = mint.where(m, x, y)
 xlogy = mint.xlogy(x, p)
 zeros = mint.zeros((2, 3))
 zeros_like = mint.zeros_like(x)
-conv_tbc = mint.conv_tbc(b1, k1.transpose(2, 1, 0), g3) | not in the op table
+conv_tbc = mint.conv_tbc(seq.transpose(2, 0, 1), k1.transpose(2, 1, 0), g3, 1)
 npu_gelu = mint.npu_gelu(x)
 """
 

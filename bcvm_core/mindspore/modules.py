@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
 import mindspore as ms
 from mindspore import nn, ops
+from mindspore.nn import cell
 from mindspore.nn.layer import container
 from mindspore.ops import _primitive_cache
 
-from ..vm.flatten.objects import namespace_of
+from ..errors import Decline
+from ..vm.flatten.objects import in_classes
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
 from .adapter import ADAPTER
-from .memory import Held, view, within, wrap
+from .memory import Held, view, within
 
 personality = "mindspore"
-reports_events = False
 
-_CELL_CALL: Any = nn.Cell.__dict__["__call__"]
-_calls: set[Any] = {_CELL_CALL}
+
+def _own(name: str) -> Any:
+    """A method of Cell's as MindSpore wrote it; one that somebody has replaced is no method that we know."""
+    found = nn.Cell.__dict__[name]
+    code = getattr(found, "__code__", None)
+    known = code is not None and code.co_qualname == f"Cell.{name}" and found.__globals__ is vars(cell)
+    return found if known else None
+
+
+def _methods(cls: type) -> dict[str, Any]:
+    """What tensors have by name, as far as it is MindSpore's."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        found |= vars(base)
+    return {name: value for name, value in found.items() if _is_theirs(value)}
+
+
+def _is_theirs(value: Any) -> bool:
+    function = value.fget if type(value) is property else getattr(value, "__func__", value)
+    return type(function) is not types.FunctionType or str(function.__globals__.get("__name__")).startswith("mindspore")
+
+
+_METHODS = {cls: _methods(cls) for cls in (ms.Tensor, ms.Parameter)}
+_GETATTR, _RUN_CONSTRUCT, _COMPLEX_CALL = _own("__getattr__"), _own("_run_construct"), _own("_complex_call")
+_calls: set[Any] = {_own("__call__")}
+TENSOR: type = ms.Tensor
+_tensors: set[type] = {ms.Tensor, ms.Parameter}
 _STORES = ("_params", "_buffers", "_cells", "_params_list")
 _EXTRAS = (  # what `Cell.__call__` does beside calling `construct`, and when
     ("_lazy_forward_pre_hook", "it has a forward pre-hook"),
@@ -37,7 +64,8 @@ _EXTRAS = (  # what `Cell.__call__` does beside calling `construct`, and when
 )
 _INLINED = ("mindspore.nn", "mindspore.ops", "mindspore.mint", "mindspore.common.tensor", "mindspore._checkparam", "mindspore.numpy")
 _CONTAINERS = tuple(getattr(container, name) for name in ("CellList", "SequentialCell", "CellDict") if hasattr(container, name))
-_LOOKUPS = ("__getitem__", "__iter__", "__len__", "__bool__")
+_LOOKUP_NAMES = ("__getitem__", "__iter__", "__len__", "__bool__")
+_LOOKUPS = {(kind, name): getattr(kind, name, MISSING) for kind in _CONTAINERS for name in _LOOKUP_NAMES}
 _CONSTANT_FUNCTIONS = ("CompileOp", "ProxyOp")  # what `constexpr` makes of a Python function
 _memo: Any = _primitive_cache._get_cache_prim
 
@@ -60,31 +88,38 @@ class running:  # noqa: N801 (a context manager, used as a function)
         within.program = self.outer
 
 
-def take(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Tensors, also those in tuples, lists and dicts, are held."""
-    return tuple(map(_take, operands))
+def take(operands: tuple[Any, ...], originals: dict[int, Any]) -> tuple[Any, ...]:
+    """Tensors, also those in tuples, lists and dicts, are held. Copies of containers are noted, as `Library.take` says."""
+    return tuple([_take(v, originals) for v in operands])
 
 
-def _take(value: Any) -> Any:
-    if isinstance(value, ms.Tensor):
-        return Held(view(value), value)
+def _take(value: Any, originals: dict[int, Any]) -> Any:
     kind = type(value)
+    if kind in _tensors:
+        return Held(view(value), value)
+    copy: Any
     if kind in (tuple, list):
-        return kind(map(_take, value))
-    if kind is dict:
-        return {key: _take(item) for key, item in value.items()}
-    return value
+        copy = kind([_take(item, originals) for item in value])
+    elif kind is dict:
+        copy = {key: _take(item, originals) for key, item in value.items()}
+    elif isinstance(value, ms.Tensor):
+        if kind.__bases__ != (ms.Parameter, ms.Tensor) or kind.__module__ != "abc":  # what MindSpore makes for parameters
+            raise Decline(f"tensors of type {kind.__qualname__} are left to MindSpore")
+        _tensors.add(kind)
+        return Held(view(value), value)
+    else:
+        return value
+    originals[id(copy)] = value
+    return copy
 
 
-def give(value: Any) -> Any:
-    """Held arrays become tensors; what came in as a tensor goes out as itself."""
+def give(value: Any, originals: dict[int, Any]) -> Any:
+    """Held arrays become tensors; what came in as a tensor or container goes out as itself, and one object as one object."""
     kind = type(value)
     if kind is Held:
-        return value.tensor if value.tensor is not None else wrap(value.array)
-    if kind in (tuple, list):
-        return kind(map(give, value))
-    if kind is dict:
-        return {key: give(item) for key, item in value.items()}
+        return value.to_tensor()
+    if kind in (tuple, list, dict):
+        return _give(value, dict(originals))
     return value
 
 
@@ -93,9 +128,39 @@ def fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return ADAPTER.fused(kernel)
 
 
-def stands_for(tp: type) -> type:
-    """Held arrays are tensors to the user."""
-    return ms.Tensor if tp is Held else tp
+def _give(value: Any, known: dict[int, Any]) -> Any:
+    kind = type(value)
+    if kind not in (tuple, list, dict):
+        return give(value, known)
+    found = known.get(id(value))
+    if found is not None:
+        return found
+    if kind is tuple:
+        items = [_give(v, known) for v in value]
+        found = value if all(map(operator.is_, items, value)) else tuple(items)
+        known[id(value)] = found
+    elif kind is list:
+        found = known[id(value)] = []
+        found += [_give(v, known) for v in value]
+    else:
+        found = known[id(value)] = {}
+        found.update({key: _give(v, known) for key, v in value.items()})
+    return found
+
+
+def class_of(value: Any, settled: bool) -> type:
+    """Held arrays are tensors to the user, those that came in what they were."""
+    if type(value) is Held and value.tensor is None:
+        return TENSOR
+    if not settled:
+        raise UnflattenableError("the class of a tensor that came in")
+    found: type = type(value.tensor) if type(value) is Held else type(value)
+    return found
+
+
+def has_own(value: Any, name: str, reads: Reads) -> bool:
+    """Whether tensors have the method that MindSpore wrote, and no other that somebody has put in its place."""
+    return all(_in_class(cls, name, reads) is _METHODS[cls].get(name, MISSING) for cls in _METHODS)
 
 
 def is_module(value: Any) -> bool:
@@ -105,15 +170,11 @@ def is_module(value: Any) -> bool:
 
 def entry(module: Any, reads: Reads) -> str:
     """ "construct", where a call of the Cell does nothing else."""
-    for cls in type(module).__mro__:
-        call = reads.entry(namespace_of(cls), "__call__")
-        if call is not MISSING:
-            if call not in _calls:
-                raise UnflattenableError(f"{type(module).__name__} has a __call__ of its own")
-            break
-    state = module.__dict__
+    for name, known in (("__call__", _calls), ("_run_construct", (_RUN_CONSTRUCT,)), ("_complex_call", (_COMPLEX_CALL,))):
+        if _in_class(type(module), name, reads) not in known:
+            raise UnflattenableError(f"{type(module).__name__} has a {name} of its own")
     for name, why in _EXTRAS:
-        value = reads.entry(state, name)
+        value = reads.attribute(module, name)
         if value is MISSING:
             continue
         if isinstance(value, dict):
@@ -123,18 +184,28 @@ def entry(module: Any, reads: Reads) -> str:
     return "construct"
 
 
-def stores(module: Any) -> list[dict[str, Any]]:
+def _in_class(cls: type, name: str, reads: Reads) -> Any:
+    return in_classes(reads.mro(cls), name, reads)
+
+
+def getter(module: Any) -> Any:
+    """`Cell.__getattr__`."""
+    return _GETATTR
+
+
+def stores(module: Any, reads: Reads) -> list[dict[str, Any]]:
     """Parameters, buffers and parts, in the order in which `Cell.__getattr__` looks."""
-    return [module.__dict__[name] for name in _STORES if name in module.__dict__]
+    found = [reads.attribute(module, name) for name in _STORES]
+    return [store for store in found if store is not MISSING]
 
 
-def parts(module: Any) -> dict[str, Any] | None:
+def parts(module: Any, reads: Reads) -> dict[str, Any] | None:
     """The parts of a CellList, SequentialCell or CellDict."""
     kind = next((c for c in _CONTAINERS if isinstance(module, c)), None)
-    if kind is None or any(getattr(type(module), name, None) is not getattr(kind, name, None) for name in _LOOKUPS):
+    if kind is None or any(_in_class(type(module), name, reads) is not _LOOKUPS[kind, name] for name in _LOOKUP_NAMES):
         return None
-    found: dict[str, Any] = module._cells
-    return found
+    found = reads.attribute(module, "_cells")
+    return found if isinstance(found, dict) else None
 
 
 def is_pure(function: Any) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import operator
 import types
 import weakref
 from collections.abc import Callable, Mapping
@@ -36,6 +35,7 @@ MODULES = ("mindspore.ops", "mindspore.ops.operations", "mindspore.ops.auto_gene
 """Where classes are looked for; a name that means two classes stands for both."""
 
 _MISSING = object()
+_NOTHING: dict[str, Any] = {}
 _TARGET = "primitive_target"
 
 
@@ -195,13 +195,35 @@ def _form(text: str, kind: type) -> Form | None:
 Found = tuple[OpInfo, Spelling] | None
 
 
+class _Known:
+    """What an object was found to be, and the attributes that say so: (name, as the object says, as the kernel was told)."""
+
+    __slots__ = ("found", "read", "reference", "tells")
+
+    def __init__(self, reference: weakref.ref[Any], read: tuple[tuple[str, Any, Any], ...], tells: bool, found: Found) -> None:
+        self.reference = reference
+        self.read = read
+        self.tells = tells
+        self.found = found
+
+    def holds(self, value: Any) -> bool:
+        """Whether the attributes are the same objects still."""
+        own = value.__dict__
+        told = value.attrs if self.tells else _NOTHING
+        for name, item, other in self.read:  # noqa: SIM110  # a loop is faster, and every call of an object comes here
+            if own.get(name, _MISSING) is not item or told.get(name, _MISSING) is not other:
+                return False
+        return True
+
+
 class Door:
     """The rows of the objects of one class."""
 
     def __init__(self, kind: type, texts: list[str]) -> None:
         self.kind = kind
         self._texts = texts
-        self._known: dict[int, tuple[weakref.ref[Any], tuple[Any, ...], Found]] = {}
+        self._tells = kind.__call__ is Primitive.__call__  # leaves attributes to the kernel; others pass what they say
+        self._known: dict[int, _Known] = {}
 
     @cached_property
     def forms(self) -> list[Form]:
@@ -214,29 +236,29 @@ class Door:
 
     def __call__(self, value: Any) -> Found:
         """The row and spelling of an object, or None."""
-        own, told = value.__dict__, value.attrs
-        read = tuple([own.get(name, _MISSING) for name in self._names] + [told.get(name, _MISSING) for name in self._names])
         known = self._known.get(id(value))
-        if known is not None and known[0]() is value and all(map(operator.is_, known[1], read)):
-            return known[2]
-        found = self._find(value, read)
-        if any(type(item) is list for item in read):
-            return found  # its contents may change
-        self._known[id(value)] = (weakref.ref(value, self._forget(id(value))), read, found)
+        if known is not None and known.reference() is value and known.holds(value):
+            return known.found
+        own = value.__dict__
+        given = {name: own[name] for name in self._names if name in own}
+        found = self._find(value, given)
+        if not any(type(item) is list for item in given.values()):  # whose contents may change
+            told = value.attrs if self._tells else _NOTHING
+            read = tuple((name, own.get(name, _MISSING), told.get(name, _MISSING)) for name in self._names)
+            self._known[id(value)] = _Known(weakref.ref(value, self._forget(id(value))), read, self._tells, found)
         return found
 
     def _forget(self, key: int) -> Callable[[Any], None]:
         known = self._known
 
         def forget(reference: Any) -> None:
-            if key in known and known[key][0] is reference:
+            if key in known and known[key].reference is reference:
                 del known[key]
 
         return forget
 
-    def _find(self, value: Any, read: tuple[Any, ...]) -> Found:
-        given = {name: item for name, item in zip(self._names, read, strict=False) if item is not _MISSING}
-        if given.pop(_TARGET, "CPU") != "CPU" or not _told(value, given):
+    def _find(self, value: Any, given: Mapping[str, Any]) -> Found:
+        if given.get(_TARGET, "CPU") != "CPU" or (self._tells and not _told(value, given)):
             return None
         given = {name: tuple(item) if type(item) is list else item for name, item in given.items()}
         for form in self.forms:
@@ -247,9 +269,7 @@ class Door:
 
 
 def _told(value: Any, given: Mapping[str, Any]) -> bool:
-    """Whether an object that leaves its attributes to MindSpore's kernels has told them what it says (a plain assignment tells nothing)."""
-    if type(value).__call__ is not Primitive.__call__:
-        return True  # it passes what it says
+    """Whether MindSpore's kernel was told what the object says of itself (a plain assignment tells nothing)."""
     told = value.attrs
     return all(name not in told or told[name] is item or told[name] == item for name, item in given.items())
 

@@ -66,7 +66,7 @@ reverse_sequence = ReverseSequence(x, lengths); axis=seq_dim, batch=batch_dim
 tensor_scatter = TensorScatterMax(x:input_x, indices, updates); mode='max'
 tensor_scatter = TensorScatterMin(x:input_x, indices, updates); mode='min'
 narrow = Narrow(x:input, axis:dim, start, length)
-copy = StopGradient(x)
+copy = StopGradient(x); dialect='through'
 
 # tensors out of nothing
 zeros = Zeros(shape:size, dtype=None); dialect='create'

@@ -106,6 +106,7 @@ class Rule:
     result    "operands" (the type of the operands after the step above), "bool", "int64", "int32",
               "keep" (whatever comes out)
     complex   whether complex operands are taken; else they are left to MindSpore
+    apart     whether complex and real tensors do not meet
     weak      operands ("both", "second") whose type gives way when they are 0-d and the other is not
     """
 
@@ -113,11 +114,12 @@ class Rule:
     result: str = "operands"
     complex: bool = False
     weak: str = ""
+    apart: bool = False
 
 
 ARITHMETIC = Rule("promote", complex=True)
-PRODUCTS = Rule("promote", complex=True, weak="both")
-QUOTIENT = Rule("float", complex=True, weak="both")
+PRODUCTS = Rule("promote", complex=True, weak="both", apart=True)
+QUOTIENT = Rule("float", complex=True, weak="both", apart=True)
 C_REMAINDER = Rule("promote", weak="second")
 ROUNDED_QUOTIENT = Rule("promote", weak="both")
 DOUBLE = Rule("promote", "float64")
@@ -127,7 +129,9 @@ FLOAT = Rule("float")
 COMPARE = Rule("promote", "bool")
 EQUALITY = Rule("promote", "bool", complex=True)
 TRUTH = Rule("any", "bool", complex=True)
+REAL_TRUTH = Rule("any", "bool")
 MOVE = Rule("any", "keep", complex=True)
+REAL_MOVE = Rule("any", "keep")
 JOIN = Rule("equal", complex=True)
 PRODUCT = Rule("equal")
 NETWORK = Rule("equal_float")
@@ -152,8 +156,10 @@ _BY_RULE: dict[Rule, str] = {
     ),
     COMPARE: "less less_equal greater greater_equal is_close",
     EQUALITY: "equal not_equal",
-    TRUTH: "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit is_neg_inf is_pos_inf any all",
-    MOVE: "real_part imag_part fold unfold pixel_shuffle pixel_unshuffle channel_shuffle",
+    TRUTH: "logical_and logical_or logical_xor logical_not isnan signbit is_neg_inf is_pos_inf any all",
+    REAL_TRUTH: "isinf isfinite",
+    REAL_MOVE: "triu tril channel_shuffle diff",
+    MOVE: "real_part imag_part fold unfold pixel_shuffle pixel_unshuffle",
     JOIN: "concatenate stack vstack hstack dstack column_stack add_all",
     PRODUCT: "bias_add matmul dot inner outer bmm linear vdot tensordot kron addmm addmv addr addbmm baddbmm",
     NETWORK: (
@@ -161,10 +167,10 @@ _BY_RULE: dict[Rule, str] = {
         "rms_norm conv1d conv2d avg_pool2d adaptive_avg_pool2d attention interpolate mse_loss "
         "l1_loss smooth_l1_loss binary_cross_entropy bce_with_logits trace nansum "
         "prelu selu celu glu softshrink hardshrink tanhshrink conv3d conv_transpose1d conv_transpose2d instance_norm grid_sample "
-        "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d lp_pool2d normalize cosine_similarity pairwise_distance cdist "
+        "avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d normalize cosine_similarity pairwise_distance cdist "
         "kl_div huber_loss soft_margin_loss hinge_embedding_loss triplet_margin_loss poisson_nll_loss gaussian_nll_loss histc inverse "
-        "affine_grid det solve cholesky qr conv2d_input l2_normalize "
-        "conv_transpose3d fast_gelu local_response_norm softmax_cross_entropy l2_loss"
+        "affine_grid lp_pool1d lp_pool2d lp_pool3d det solve cholesky qr conv2d_input l2_normalize "
+        "conv_transpose3d conv_tbc fast_gelu local_response_norm softmax_cross_entropy l2_loss"
     ),
     INDEX: "argwhere",
 }

@@ -126,9 +126,19 @@ def register() -> None:
 
 def tables() -> dict[str, list[Line]]:
     """The lines of all tables by owner; overloads of one name may stand in several."""
-    from . import spellings_mint, spellings_more, spellings_names, spellings_numpy, spellings_ops, spellings_ops_more, spellings_tensor
+    from . import (
+        spellings_layers,
+        spellings_mint,
+        spellings_more,
+        spellings_names,
+        spellings_numpy,
+        spellings_ops,
+        spellings_ops_more,
+        spellings_tensor,
+    )
 
-    modules = spellings_ops, spellings_mint, spellings_tensor, spellings_more, spellings_ops_more, spellings_names, spellings_numpy
+    first = spellings_ops, spellings_mint, spellings_tensor, spellings_more
+    modules = *first, spellings_ops_more, spellings_names, spellings_numpy, spellings_layers
     found: dict[str, list[Line]] = {}
     for module in modules:
         for owner, table in module.TABLES.items():

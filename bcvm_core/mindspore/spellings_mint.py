@@ -123,7 +123,7 @@ bmm = bmm(x:input, y:mat2)
 dot = dot(x:input, y:other)
 outer = outer(x:input, y:vec2)
 
-reshape = reshape(x:input, shape)
+reshape = reshape(x:input, shape); dialect='function'
 swapaxes = transpose(x:input, axis1:dim0, axis2:dim1)
 swapaxes = swapaxes(x:input, axis1:axis0, axis2:axis1)
 permute = permute(x:input, dims)
@@ -141,7 +141,7 @@ repeat = repeat_interleave(x:input, repeats, axis:dim=None, *, output_size=None)
 roll = roll(x:input, shift:shifts, axis:dims=None)
 triu = triu(x:input, k:diagonal=0)
 tril = tril(x:input, k:diagonal=0)
-gather = index_select(x:input, axis:dim, index)
+index_select = index_select(x:input, axis:dim, index)
 split = split(x:tensor, indices_or_sections:split_size_or_sections, axis:dim=0)
 split = chunk(x:input, indices_or_sections:chunks, axis:dim=0); dialect='chunk'
 split = unbind(x:input, axis:dim=0); dialect='unbind', indices_or_sections=1

@@ -110,7 +110,7 @@ inner = inner(y:other)
 addmv = addmv(mat, vec, *, beta=1, alpha=1)
 trace = trace(offset=0, axis1=0, axis2=1, dtype=None)
 unfold = unfold(kernel_size, dilation=1, padding=0, stride=1)
-fold = fold(output_size, kernel_size, dilation=1, padding=0, stride=1)
+fold = fold(output_size, kernel_size, dilation=1, padding=0, stride=1); dialect='size_of_a_tensor'
 
 gather_elements = gather(axis:dim, index); dialect='either'
 gather = gather(index:input_indices, axis, batch_dims=0); only='batch_dims'

@@ -145,11 +145,11 @@ bmm = bmm(x:input_x, y:mat2)
 outer = outer(x:input, y:vec2)
 linear = dense(x:input, weight, bias=None)
 
-reshape = reshape(x:input, shape)
+reshape = reshape(x:input, shape); dialect='function'
 transpose = transpose(x:input, axes:dims)
 permute = permute(x:input, dims:axis)
-swapaxes = swapaxes(x:input, axis1:axis0, axis2:axis1)
-swapaxes = swapdims(x:input, axis1:dim0, axis2:dim1)
+swapaxes = swapaxes(x:input, axis1:axis0, axis2:axis1); dialect='itself'
+swapaxes = swapdims(x:input, axis1:dim0, axis2:dim1); dialect='itself'
 moveaxis = moveaxis(x, source, destination)
 moveaxis = movedim(x, source, destination)
 squeeze = squeeze(x:input, axis=None)
@@ -169,7 +169,7 @@ triu = triu(x:input, k:diagonal=0)
 tril = tril(x:input, k:diagonal=0)
 take_along_axis = gather_elements(x:input, axis:dim, indices:index)
 take_along_axis = gather_d(x, axis:dim, indices:index)
-gather = index_select(x:input, axis, index)
+index_select = index_select(x:input, axis, index)
 gather = gather(x:input_params, index:input_indices, axis, batch_dims=0); only='batch_dims'
 split = split(x:tensor, indices_or_sections:split_size_or_sections, axis=0)
 split = chunk(x:input, indices_or_sections:chunks, axis=0); dialect='chunk'

@@ -163,8 +163,8 @@ swapaxes = transpose(axis1:dim0, axis2:dim1)
 transpose = transpose(*dims:axes)
 permute = permute(*dims)
 permute = permute(*, dims:axis)
-swapaxes = swapaxes(axis1:axis0, axis2:axis1)
-swapaxes = swapdims(axis1:dim0, axis2:dim1)
+swapaxes = swapaxes(axis1:axis0, axis2:axis1); dialect='itself'
+swapaxes = swapdims(axis1:dim0, axis2:dim1); dialect='itself'
 moveaxis = moveaxis(source, destination)
 moveaxis = movedim(source, destination)
 squeeze = squeeze(axis)
@@ -175,8 +175,8 @@ expand_dims = unsqueeze(axis)
 ravel = ravel()
 reshape = view(*dims:shape)
 ravel = flatten()
-flatten_axes = flatten(start:start_dim=0, end:end_dim=-1)
-flatten_axes = flatten(order='C', *, start:start_dim=0, end:end_dim=-1); only='order'
+flatten_axes = flatten(start:start_dim=0, end:end_dim=-1); dialect='from'
+flatten_axes = flatten(order='C', *, start:start_dim=0, end:end_dim=-1); only='order', dialect='from'
 broadcast_to = broadcast_to(*shape); dialect='sizes'
 broadcast_to = expand(*shape:size)
 flip = flip(axis:dims)
@@ -194,8 +194,8 @@ split = chunk(indices_or_sections:chunks, axis=0); dialect='chunk'
 split = chunk(indices_or_sections:chunks, axis:dim=0); dialect='chunk'
 split = unbind(axis:dim=0); dialect='unbind', indices_or_sections=1
 argwhere = nonzero(*, as_tuple=False); also='as_tuple'
-gather = index_select(axis, index)
-gather = index_select(*, axis:dim, index)
+index_select = index_select(axis, index)
+index_select = index_select(*, axis:dim, index)
 
 # In place. MindSpore's CPU kernels leave the tensor as it was, or are missing.
 add = add_(y:other); dialect='inplace'

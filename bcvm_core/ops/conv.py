@@ -148,7 +148,7 @@ def conv2d(
     return result.astype(result_type, copy=False)
 
 
-def _conv1d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1) -> Any:
+def conv1d(x: Any, weight: Any, *, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: Any = 1) -> Any:
     a, w = trees.tensor(x), trees.tensor(weight)
     if a.ndim != 3 or w.ndim != 3:
         raise ValueError(f"conv1d needs x and weight with 3 axes, not {a.shape} and {w.shape}")
@@ -220,7 +220,7 @@ _CONVOLUTIONS: tuple[OpInfo, ...] = (
     ),
     _row(
         "conv1d",
-        _conv1d,
+        conv1d,
         "Cross-correlation of sequences (n, channels, length) with a weight (out, in / groups, k).",
         _SIGNATURE,
         (X, Param("weight", "tensor"), *_TAIL),

@@ -28,10 +28,12 @@ Conv2d = Callable[..., Any]
 
 def stretched(x: _Array, steps: tuple[int, ...]) -> _Array:
     """Zeros between the elements of the last axes, so that neighbours are `steps` apart."""
+    rank = len(steps)
     if all(s == 1 for s in steps):
         return x
-    rank = len(steps)
-    size = [max((n - 1) * s + 1, 0) for n, s in zip(x.shape[-rank:], steps, strict=True)]
+    if 0 in x.shape[x.ndim - rank :]:
+        raise ValueError(f"a transposed convolution needs elements in every spatial axis, not {x.shape}")
+    size = [(n - 1) * s + 1 for n, s in zip(x.shape[-rank:], steps, strict=True)]
     wide = np.zeros([*x.shape[:-rank], *size], x.dtype)
     key: Any = (..., *(slice(None, None, s) for s in steps))
     wide[key] = x
@@ -135,6 +137,8 @@ def _fold(x: Any, output_size: Any, kernel_size: Any, *, dilation: Any = 1, padd
     array = trees.tensor(x)
     size, kernel = lengths(output_size, 2, "output_size"), lengths(kernel_size, 2, "kernel_size")
     spread, edge, steps = lengths(dilation, 2, "dilation"), lengths(padding, 2, "padding"), lengths(stride, 2, "stride")
+    if min(*kernel, *spread, *steps) < 1:
+        raise ValueError(f"fold: a window of {kernel} with stride {steps} and dilation {spread}")
     out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(size, edge, spread, kernel, steps, strict=True)]
     if array.ndim != 3 or array.shape[1] % elements(kernel) or array.shape[2] != elements(out):
         raise ValueError(f"fold: {array.shape} is not (n, c * {elements(kernel)}, {elements(out)})")
@@ -176,7 +180,7 @@ def _channel_shuffle(x: Any, groups: Any) -> Any:
     array, count = trees.tensor(x), operator.index(groups)
     if array.ndim < 2 or count < 1 or array.shape[1] % count:
         raise ValueError(f"channel_shuffle: {count} groups of the channels of {array.shape}")
-    return array.reshape(array.shape[0], count, -1, *array.shape[2:]).swapaxes(1, 2).reshape(array.shape)
+    return array.reshape(array.shape[0], count, array.shape[1] // count, *array.shape[2:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def _transposed_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:

@@ -152,8 +152,13 @@ def _round(x: Any, decimals: int = 0, *, out: Any = None) -> Any:
 
 
 _NEW_CLIP = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-_CLIP = "a, a_min=None, a_max=None, out=None, *, min=None, max=None" if _NEW_CLIP else "a, a_min, a_max"
-_CLIP_NAMES = {"a": "x", **({"min": "a_min", "max": "a_max"} if _NEW_CLIP else {})}
+_CLIP_OTHERWISE = Spelling("numpy.clip", "a, *, out=None, min=None, max=None", {"a": "x", "min": "a_min", "max": "a_max"}, op="clip")
+_CLIP = Spelling(  # both bounds by one pair of names, or those there are by the other
+    "numpy.clip",
+    "a, a_min, a_max, out=None" if _NEW_CLIP else "a, a_min, a_max",
+    {"a": "x"},
+    otherwise=_CLIP_OTHERWISE if _NEW_CLIP else None,
+)
 
 
 def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, out: Any = None) -> Any:
@@ -289,7 +294,7 @@ _ARITHMETIC = (
         params=(X, Param("a_min", "tensor", None), Param("a_max", "tensor", None)),
         definition=_clip,
         doc="Limit values to [a_min, a_max]; NaN stays.",
-        spellings=(Spelling("numpy.clip", _CLIP, _CLIP_NAMES),),
+        spellings=(_CLIP,),
         flops=_flops(2.0),
         fuse="elementwise",
         policy=3,

@@ -176,6 +176,8 @@ def _sided_infinity(sign: int) -> Callable[[Any], Any]:
         array = trees.tensor(x)
         if array.dtype.kind in "biu":
             return np.zeros(array.shape, np.bool_)[()]
+        if trees.accumulator(array.dtype) is None or array.dtype.kind == "c":
+            raise TypeError(f"the sign of an infinity needs a real tensor, not one of {array.dtype}")
         return (array == array.dtype.type(sign * np.inf))[()]
 
     definition.__name__ = definition.__qualname__ = "isposinf" if sign > 0 else "isneginf"

@@ -25,11 +25,16 @@ def _axis_of(axis: Any, array: _Array) -> int:
     return trees.axes_of(operator.index(axis), array)[0] if array.ndim else 0
 
 
+def _in_order(array: _Array) -> _Array:
+    """In C order: NumPy stores by an index in the order of the strides, and where a place comes twice the last value stays."""
+    return array if array.flags.c_contiguous else array.copy()
+
+
 def _index(index: Any) -> _Array:
     found = trees.tensor(index)
     if found.dtype.kind not in "iu":
         raise IndexError(f"an index of integers was expected, not of {found.dtype}")
-    return found
+    return _in_order(found)
 
 
 def _places(array: _Array, index: _Array, axis: int) -> tuple[_Array, ...]:
@@ -102,7 +107,7 @@ def _scatter(x: Any, index: Any, src: Any, *, axis: Any, reduce: Any = None) -> 
         if reduce not in _REDUCTIONS:
             raise ValueError(f"reduce must be None, {', '.join(_REDUCTIONS)}, not {reduce!r}")
         return _accumulated(_REDUCTIONS[reduce], array, key, values)
-    result[key] = values
+    result[key] = _in_order(values)
     return result
 
 
@@ -132,6 +137,8 @@ def _index_add(x: Any, index: Any, source: Any, *, axis: Any, alpha: Any = 1) ->
     array, key = _along_slices(x, index, axis)
     values = trees.tensor(source)
     kind = trees.accumulator(array.dtype) or array.dtype
+    if isinstance(alpha, float) and array.dtype.kind in "biu":
+        raise TypeError("an alpha that is no integer needs floating-point tensors")
     scaled = values if alpha == 1 else values.astype(kind, copy=False) * kind.type(alpha)
     return _accumulated(np.add, array, key, scaled)
 
@@ -168,7 +175,7 @@ def _tensor_scatter(x: Any, indices: Any, updates: Any, *, mode: Any = "update")
             raise ValueError(f"mode must be one of update, {', '.join(_MODES)}, not {mode!r}")
         return _accumulated(_MODES[mode], array, key, values)
     result = array.copy()
-    result[key] = values
+    result[key] = _in_order(values)
     return result
 
 
@@ -190,7 +197,8 @@ def _select(x: Any, *, axis: Any, index: Any) -> Any:
 
 def _unbind(x: Any, *, axis: Any = 0) -> tuple[Any, ...]:
     array = trees.tensor(x)
-    return tuple(np.moveaxis(array, _axis_of(axis, array), 0)[i, ...] for i in range(array.shape[axis]))
+    place = trees.axis_of(axis, array)
+    return tuple(np.moveaxis(array, place, 0)[i, ...] for i in range(array.shape[place]))
 
 
 def _chunk(x: Any, *, chunks: Any, axis: Any = 0) -> tuple[Any, ...]:
@@ -198,7 +206,7 @@ def _chunk(x: Any, *, chunks: Any, axis: Any = 0) -> tuple[Any, ...]:
     array, count = trees.tensor(x), operator.index(chunks)
     if count < 1:
         raise ValueError(f"chunks must be positive, not {count}")
-    size = array.shape[axis]
+    size = array.shape[trees.axis_of(axis, array)]
     step = max(-(-size // count), 1)
     return tuple(np.split(array, list(range(step, size, step)), axis=axis))
 

@@ -157,7 +157,7 @@ ROWS: tuple[OpInfo, ...] = (
         "slice",
         _slice,
         "An index with start, stop and step.",
-        (builtin("slice", "start, stop, step=None"),),
+        (builtin("slice", "start, stop, step=None, /"),),
         params=(Param("start"), Param("stop"), Param("step", default=None)),
         pure_python=True,
     ),

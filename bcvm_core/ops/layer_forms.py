@@ -29,9 +29,8 @@ _Array = np.ndarray[Any, Any]
 
 def _bias_add(x: Any, bias: Any, *, axis: Any = 1) -> Any:
     array, b = trees.tensor(x), trees.tensor(bias)
-    place = operator.index(axis)
-    if array.ndim < 2 or b.ndim != 1 or b.shape[0] != array.shape[place]:
-        raise ValueError(f"bias_add: a bias of shape {b.shape} does not fit axis {place} of {array.shape}")
+    if array.ndim < 2 or b.ndim != 1 or b.shape[0] != array.shape[place := trees.axis_of(axis, array)]:
+        raise ValueError(f"bias_add: a bias of shape {b.shape} does not fit axis {axis} of {array.shape}")
     return array + b.reshape([-1 if a == place % array.ndim else 1 for a in range(array.ndim)])
 
 

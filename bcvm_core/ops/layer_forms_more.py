@@ -6,10 +6,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from . import trees
 from ._rows import X, elements, moves_only, own, per_input
+from .conv import conv1d
 from .conv_more import conv3d, fitted, stretched, turned
 from .numerics import canonical, open_up, quiet, softmax_parts, total
 from .pooling_more import lengths
@@ -70,7 +72,9 @@ def _space_to_depth(x: Any, *, block: Any) -> Any:
 def _reverse_sequence(x: Any, lengths: Any, *, axis: Any, batch: Any = 0) -> Any:
     """The first lengths[i] elements along `axis` of entry i along `batch` backwards, the others as they are."""
     array, counts = tensor(x), tensor(lengths)
-    along, entry = operator.index(axis) % array.ndim, operator.index(batch) % array.ndim
+    if not array.ndim:
+        raise ValueError("reverse_sequence needs a tensor with axes")
+    along, entry = trees.axis_of(axis, array), trees.axis_of(batch, array)
     if along == entry or counts.shape != (array.shape[entry],) or counts.dtype.kind not in "iu":
         raise ValueError(f"reverse_sequence: lengths {counts.shape} along {axis} and {batch} of {array.shape}")
     size = array.shape[along]
@@ -97,7 +101,9 @@ def _nothing(mode: str, kind: np.dtype[Any]) -> Any:
     start = _SEGMENTS[mode][1]
     if start is not None:
         return kind.type(start)
-    limits: Any = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    if kind.kind == "b":
+        return kind.type(mode == "min")
+    limits: Any = np.iinfo(kind) if kind.kind in "iu" else ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
     return kind.type(limits.min if mode == "max" else limits.max)
 
 
@@ -107,6 +113,8 @@ def _unsorted_segment(x: Any, index: Any, *, count: Any, mode: Any = "sum") -> A
     array, places = tensor(x), tensor(index)
     if mode not in _SEGMENTS or places.dtype.kind not in "iu" or array.shape[: places.ndim] != places.shape:
         raise ValueError(f"unsorted_segment: index {places.shape} of type {places.dtype}, tensor {array.shape}, mode {mode!r}")
+    if array.dtype.kind not in "biufcV":
+        raise TypeError(f"unsorted_segment needs numbers, not {array.dtype}")
     segments = operator.index(count)
     flat, rest = places.reshape(-1), array.shape[places.ndim :]
     if flat.size and flat.max() >= segments:
@@ -115,6 +123,8 @@ def _unsorted_segment(x: Any, index: Any, *, count: Any, mode: Any = "sum") -> A
     kind = (trees.accumulator(array.dtype) or array.dtype) if summed else array.dtype
     result = np.full((segments, *rest), _nothing(mode, kind), kind)
     kept = flat >= 0
+    if not summed:  # an infinity that a segment has counts more than the limit that it starts from
+        result[flat[kept]] = array.reshape(flat.size, *rest)[kept]
     _SEGMENTS[mode][0].at(result, flat[kept], array.reshape(flat.size, *rest)[kept])
     return result.astype(array.dtype, copy=False)
 
@@ -124,6 +134,8 @@ def _embedding_lookup(x: Any, index: Any, *, offset: Any = 0) -> Any:
     table, places = tensor(x), tensor(index)
     if places.dtype.kind not in "iu":
         raise TypeError(f"embedding_lookup needs integer indices, not {places.dtype}")
+    if not table.ndim:
+        raise ValueError("embedding_lookup needs a table with entries")
     own_place = places.astype(np.int64) - operator.index(offset)
     inside = (own_place >= 0) & (own_place < len(table))
     found = table[np.where(inside, own_place, 0)] if len(table) else np.zeros((*places.shape, *table.shape[1:]), table.dtype)
@@ -206,6 +218,15 @@ def _conv_transpose3d(
     return conv3d(wide, np.ascontiguousarray(turned(w, count)), bias=bias, dilation=far, groups=count)
 
 
+def _conv_tbc(x: Any, weight: Any, *, bias: Any = None, padding: Any = 0) -> Any:
+    """conv1d of sequences (length, n, channels) with a weight (k, in, out)."""
+    a, w = tensor(x), tensor(weight)
+    if a.ndim != 3 or w.ndim != 3:
+        raise ValueError(f"conv_tbc needs a sequence (length, n, channels) and a weight (k, in, out), not {a.shape} and {w.shape}")
+    first = np.ascontiguousarray(a.transpose(1, 2, 0))
+    return conv1d(first, np.ascontiguousarray(w.transpose(2, 1, 0)), bias=bias, padding=padding).transpose(2, 0, 1)
+
+
 def _gradient_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:
     return 2.0 * elements(shapes[0]) * elements(shapes[1][1:])
 
@@ -272,6 +293,13 @@ ROWS: tuple[OpInfo, ...] = (
     _row(
         "add_all", "elementwise", _add_all, "The sum of tensors of one shape, first to last.", "arrays", Param("arrays", "tensors"),
         gradient="g for each",
+    ),
+    _row(
+        "conv_tbc", "conv", _conv_tbc,
+        "Cross-correlation of sequences (length, n, channels) with a weight (k, in, out).", "x, weight, bias=None, padding=0",
+        X, Param("weight", "tensor"), Param("bias", "tensor", None), Param("padding", default=0),
+        shape_rule="conv", flops=_gradient_flops, policy=2,
+        gradient="conv_tbc(g, reversed weight); conv_tbc(x, g); sum(g, all but channels)",
     ),
     _row(
         "conv_transpose3d", "conv", _conv_transpose3d,

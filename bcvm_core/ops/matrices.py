@@ -66,7 +66,7 @@ def _stacked(a: _Array, b: _Array) -> Any:
 def _cross(x: Any, y: Any, *, axis: Any = -1) -> Any:
     """In three dimensions, in the operands' own type, each product rounded."""
     a, b = np.broadcast_arrays(trees.tensor(x), trees.tensor(y))
-    if a.shape[axis] != 3:
+    if a.shape[trees.axis_of(axis, a)] != 3:
         raise ValueError(f"cross: axis {axis} of shape {a.shape} does not have 3 elements")
     a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
     with np.errstate(all="ignore"):
@@ -80,10 +80,12 @@ def _triangular_solve(x: Any, b: Any, *, upper: Any = True, transpose: Any = Fal
     if a.ndim < 2 or right.ndim < 2 or a.shape[-1] != a.shape[-2] or a.shape[-1] != right.shape[-2]:
         raise ValueError(f"triangular_solve: a square matrix and rows were expected, not {a.shape} and {right.shape}")
     result = product_type(a, right)
+    if result.kind in "biu":
+        result = trees.F64
     wide, rows = widened(a), widened(right)
     if transpose:
         wide, upper = np.swapaxes(wide, -1, -2), not upper
-    kind = np.result_type(wide, rows, np.float32)
+    kind = np.result_type(wide, rows, np.float32 if result != trees.F64 else np.float64)
     lead = np.broadcast_shapes(wide.shape[:-2], rows.shape[:-2])
     y = np.broadcast_to(rows, (*lead, *rows.shape[-2:])).astype(kind)
     n = wide.shape[-1]

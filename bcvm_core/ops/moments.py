@@ -21,6 +21,8 @@ def _pair(root: bool) -> Callable[..., tuple[Any, Any]]:
     def definition(x: Any, *, axis: Any = None, ddof: Any = 0, keepdims: Any = False) -> tuple[Any, Any]:
         array, values = open_up(x)
         axes = trees.axes_of(tuple(axis) if isinstance(axis, list) else axis, array)
+        if array.ndim == 0:
+            array, values, axes, keepdims = array.reshape(1), values.reshape(1), (0,), False
         n = trees.count(values, axes)
         if n - ddof <= 0:
             raise Decline("a variance of too few numbers")

@@ -147,9 +147,9 @@ def _counts(windows: Windows, with_padding: bool) -> _Array:
 
 
 @quiet
-def _lp_pool2d(x: Any, norm_type: Any, kernel_size: Any, *, stride: Any = None, ceil_mode: Any = False) -> Any:
+def _lp_pool(x: Any, rank: int, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: Any = False) -> Any:
     array, values = open_up(x)
-    windows = Windows(array, 2, kernel_size, stride, 0, 1, ceil_mode)
+    windows = Windows(array, rank, kernel_size, stride, 0, 1, ceil_mode)
     p = values.dtype.type(norm_type)
     powers = values * values if p == 2 else np.power(np.absolute(values), p)
     sums = total(np.stack(windows.parts(windows.widened(powers, 0))), (0,))
@@ -183,7 +183,8 @@ def _adaptive_max_pool(x: Any, rank: int, output_size: Any, return_indices: Any)
     places = _flat_places(array.shape[array.ndim - rank :])
     for number, cell in enumerate(cells):
         key: Any = (..., *cell)
-        part = array[key].reshape(*lead, -1)
+        part = array[key]
+        part = part.reshape(*lead, elements(part.shape[len(lead) :]))
         best = part.argmax(axis=-1)
         result[..., number] = np.take_along_axis(part, best[..., None], -1)[..., 0]
         index[..., number] = places[cell].ravel()[best]
@@ -206,22 +207,24 @@ def adaptive_avg_pool(x: Any, rank: int, output_size: Any) -> Any:
     return result.reshape(*lead, *out)
 
 
-def _max_unpool2d(x: Any, indices: Any, kernel_size: Any, *, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+def _max_unpool(x: Any, indices: Any, rank: int, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
     """The elements back at the places that max pooling took them from, zeros elsewhere."""
     array, index = trees.tensor(x), trees.tensor(indices)
-    if array.shape != index.shape or array.ndim not in (3, 4):
-        raise ValueError(f"max_unpool2d: indices of shape {index.shape} for a tensor of shape {array.shape}")
-    kernel = lengths(kernel_size, 2, "kernel_size")
-    step = kernel if stride is None else lengths(stride, 2, "stride")
-    edge = lengths(padding, 2, "padding")
-    size = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(array.shape[-2:], step, edge, kernel, strict=True))
+    if array.shape != index.shape or array.ndim not in (rank + 1, rank + 2):
+        raise ValueError(f"max_unpool{rank}d: indices of shape {index.shape} for a tensor of shape {array.shape}")
+    kernel = lengths(kernel_size, rank, "kernel_size")
+    step = kernel if stride is None else lengths(stride, rank, "stride")
+    edge, lead = lengths(padding, rank, "padding"), array.shape[:-rank]
+    if min(*kernel, *step) < 1:
+        raise ValueError(f"max_unpool{rank}d: a window of {kernel} with stride {step}")
+    size = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(array.shape[-rank:], step, edge, kernel, strict=True))
     if output_size is not None:
-        size = tuple(operator.index(n) for n in output_size)[-2:]
+        size = tuple(operator.index(n) for n in output_size)[-rank:]
     if index.size and (index.min() < 0 or index.max() >= elements(size)):
-        raise IndexError(f"max_unpool2d: an index is outside {size}")
-    flat = np.zeros((*array.shape[:-2], elements(size)), array.dtype)
-    np.put_along_axis(flat, index.reshape(*array.shape[:-2], -1), array.reshape(*array.shape[:-2], -1), -1)
-    return flat.reshape(*array.shape[:-2], *size)
+        raise IndexError(f"max_unpool{rank}d: an index is outside {size}")
+    flat = np.zeros((*lead, elements(size)), array.dtype)
+    np.put_along_axis(flat, index.reshape(*lead, -1), array.reshape(*lead, -1), -1)
+    return flat.reshape(*lead, *size)
 
 
 def _pool_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:
@@ -287,30 +290,30 @@ def _adaptive_avg_row(rank: int) -> OpInfo:
     return _row(f"adaptive_avg_pool{rank}d", definition, "Mean of windows chosen so that the output has a given size.", _OUT, **_MEAN)
 
 
+def _lp_row(rank: int) -> OpInfo:
+    def definition(x: Any, norm_type: Any, kernel_size: Any, **attrs: Any) -> Any:
+        return _lp_pool(x, rank, norm_type, kernel_size, **attrs)
+
+    params = (Param("norm_type"), _KERNEL, *_given(stride=None, ceil_mode=False))
+    gradient = "g * (x / out) ** (p - 1) spread over each window"
+    doc = f"The p-norm of each window over the last {'axis' if rank == 1 else f'{rank} axes'}."
+    return _row(f"lp_pool{rank}d", definition, doc, *params, dtype_rule="float", gradient=gradient, exact=False)
+
+
+def _unpool_row(rank: int) -> OpInfo:
+    def definition(x: Any, indices: Any, kernel_size: Any, **attrs: Any) -> Any:
+        return _max_unpool(x, indices, rank, kernel_size, **attrs)
+
+    params = (Param("indices", "tensor"), _KERNEL, *_given(stride=None, padding=0, output_size=None))
+    doc = f"Elements back at the places that max_pool{rank}d took them from, zeros elsewhere."
+    return _row(f"max_unpool{rank}d", definition, doc, *params, dtype_rule="same", gradient="gather_elements(g, indices)")
+
+
 ROWS: tuple[OpInfo, ...] = (
     *(_max_row(rank) for rank in (1, 3)),
     *(_avg_row(rank) for rank in (1, 3)),
     *(_adaptive_max_row(rank) for rank in (1, 2, 3)),
     *(_adaptive_avg_row(rank) for rank in (1, 3)),
-    _row(
-        "lp_pool2d",
-        _lp_pool2d,
-        "The p-norm of each window.",
-        Param("norm_type"),
-        _KERNEL,
-        *_given(stride=None, ceil_mode=False),
-        dtype_rule="float",
-        gradient="g * (x / out) ** (p - 1) spread over each window",
-        exact=False,
-    ),
-    _row(
-        "max_unpool2d",
-        _max_unpool2d,
-        "Elements back at the places that max pooling took them from, zeros elsewhere.",
-        Param("indices", "tensor"),
-        _KERNEL,
-        *_given(stride=None, padding=0, output_size=None),
-        dtype_rule="same",
-        gradient="gather_elements(g, indices)",
-    ),
+    *(_lp_row(rank) for rank in (1, 2, 3)),
+    *(_unpool_row(rank) for rank in (1, 2, 3)),
 )

@@ -26,7 +26,13 @@ def descending_order(array: _Array, axis: int) -> _Array:
     return order
 
 
+def _ordered(array: _Array) -> _Array:
+    """The elements in a type whose NaN NumPy sorts behind all numbers: bfloat16's does not."""
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
 def _order(array: _Array, axis: int, descending: bool) -> _Array:
+    array = _ordered(array)
     return descending_order(array, axis) if descending else np.argsort(array, axis=axis, kind="stable")
 
 
@@ -46,15 +52,16 @@ def _topk(x: Any, *, k: Any, axis: Any = -1, largest: Any = True, sorted: Any = 
         if count > 1:
             raise ValueError(f"topk: {count} elements of one")
         return (array.copy(), np.zeros((), np.int64)) if count == 1 else (array[None][:0], np.zeros(0, np.int64))
-    if not 0 <= count <= array.shape[axis]:
-        raise ValueError(f"topk: {count} elements of {array.shape[axis]}")
+    size = array.shape[trees.axis_of(axis, array)]
+    if not 0 <= count <= size:
+        raise ValueError(f"topk: {count} elements of {size}")
     order = _order(array, operator.index(axis), bool(largest))
     index = np.ascontiguousarray(np.take(order, np.arange(count), axis))
     return np.take_along_axis(array, index, axis), index
 
 
 def _at_rank(array: _Array, rank: int, axis: int, keepdims: Any) -> tuple[Any, Any]:
-    order = np.argsort(array, axis=axis, kind="stable")
+    order = np.argsort(_ordered(array), axis=axis, kind="stable")
     index = np.take(order, [rank], axis)
     values = np.take_along_axis(array, index, axis)
     return (values, index) if keepdims else (values.squeeze(axis), index.squeeze(axis))
@@ -64,8 +71,9 @@ def _kthvalue(x: Any, *, k: Any, axis: Any = -1, keepdims: Any = False) -> tuple
     array, rank = trees.tensor(x), operator.index(k)
     if array.ndim == 0:
         array = array[None]
-    if not 1 <= rank <= array.shape[axis]:
-        raise ValueError(f"kthvalue: number {rank} of {array.shape[axis]}")
+    size = array.shape[trees.axis_of(axis, array)]
+    if not 1 <= rank <= size:
+        raise ValueError(f"kthvalue: number {rank} of {size}")
     return _at_rank(array, rank - 1, operator.index(axis), keepdims)
 
 
@@ -75,11 +83,11 @@ def _lower_median(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
     if axis is None:
         if not array.size:
             return np.full((), np.nan, array.dtype)[()]
-        flat = np.sort(array, axis=None, kind="stable")
+        flat = np.sort(_ordered(array), axis=None, kind="stable").astype(array.dtype)
         return flat[-1] if flat[-1] != flat[-1] else flat[(array.size - 1) // 2]
-    place = operator.index(axis)
     if array.ndim == 0:
         return array.copy(), np.zeros((), np.int64)
+    place = trees.axis_of(axis, array)
     values, index = _at_rank(array, (array.shape[place] - 1) // 2, place, True)
     if array.dtype.kind not in "biu":
         missing = np.isnan(array)
@@ -161,12 +169,13 @@ def _histc(x: Any, *, bins: Any = 100, min: Any = 0, max: Any = 0) -> Any:  # no
 
 def _bucketize(x: Any, boundaries: Any, *, right: Any = False) -> Any:
     """right: whether a number that equals a boundary goes behind it."""
-    return np.searchsorted(trees.tensor(boundaries), trees.tensor(x), side="right" if right else "left")
+    edges, numbers = _ordered(trees.tensor(boundaries)), _ordered(trees.tensor(x))
+    return np.searchsorted(edges, numbers, side="right" if right else "left")
 
 
 def _search_rows(x: Any, values: Any, *, right: Any = False, sorter: Any = None) -> Any:
     """searchsorted, row by row where the sorted sequence has more than one axis."""
-    rows, wanted = trees.tensor(x), trees.tensor(values)
+    rows, wanted = _ordered(trees.tensor(x)), _ordered(trees.tensor(values))
     side: Any = "right" if right else "left"
     if sorter is not None:
         rows = np.take_along_axis(rows, trees.tensor(sorter), -1)

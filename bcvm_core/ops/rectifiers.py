@@ -54,7 +54,7 @@ def _celu(x: Any, *, alpha: Any = 1.0) -> Any:
 @quiet
 def _glu(x: Any, *, axis: Any = -1) -> Any:
     array, values = open_up(x)
-    if array.ndim == 0 or array.shape[axis] % 2:
+    if array.ndim == 0 or array.shape[trees.axis_of(axis, array)] % 2:
         raise ValueError(f"glu: axis {axis} of shape {array.shape} has no two halves")
     a, b = np.split(values, 2, axis=axis)
     return (a * canonical("sigmoid", b)).astype(array.dtype, copy=False)
@@ -84,7 +84,9 @@ def _tanhshrink(x: Any) -> Any:
 @quiet
 def _threshold(x: Any, threshold: Any, value: Any) -> Any:
     array = trees.tensor(x)
-    return np.where(array <= array.dtype.type(threshold), array.dtype.type(value), array)[()]
+    with np.errstate(all="ignore"):
+        edge, other = (np.asarray(number).astype(array.dtype) for number in (threshold, value))
+    return np.where(array <= edge, other, array)[()]
 
 
 def _row(name: str, definition: Callable[..., Any], doc: str, gradient: str, *params: Param, **rest: Any) -> OpInfo:

@@ -148,6 +148,7 @@ Subclasses are not asked about: they may call anything.
 class _Parameters:
     """A parsed `Spelling.signature`."""
 
+    every: tuple[str, ...]  # all names in order
     positional: tuple[str, ...]
     names: frozenset[str]  # that may be passed by keyword
     required: frozenset[str]
@@ -162,7 +163,21 @@ def _parse_signature(text: str) -> _Parameters:
     optional |= {k for k, d in zip(keyword, args.kw_defaults, strict=True) if d is not None}
     names = frozenset(positional + keyword)
     star = args.vararg.arg if args.vararg else None
-    return _Parameters(tuple(positional), names - {a.arg for a in args.posonlyargs}, names - optional, star)
+    every = (*positional, *filter(None, [star]), *keyword)
+    return _Parameters(every, tuple(positional), names - {a.arg for a in args.posonlyargs}, names - optional, star)
+
+
+def _parameters(signature: str) -> _Parameters:
+    """A signature, parsed once."""
+    parsed = _signatures.get(signature)
+    if parsed is None:
+        parsed = _signatures[signature] = _parse_signature(signature)
+    return parsed
+
+
+def parameter_names(signature: str) -> tuple[str, ...]:
+    """The names of all parameters of a `Spelling.signature`, in order."""
+    return _parameters(signature).every
 
 
 def register(row: OpInfo) -> None:
@@ -337,9 +352,7 @@ def bind(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[st
 
 
 def _bind_one(op: OpInfo, spelling: Spelling, args: Sequence[Any], kwargs: Mapping[str, Any], self_value: Any) -> BoundCall | None:
-    parsed = _signatures.get(spelling.signature)
-    if parsed is None:
-        parsed = _signatures[spelling.signature] = _parse_signature(spelling.signature)
+    parsed = _parameters(spelling.signature)
     given: dict[str, Any] = {}
     extra: tuple[Any, ...] | None = None
     if len(args) > len(parsed.positional):

@@ -18,6 +18,7 @@ numbers are added and multiplied by parts. Sixteen lanes times four accumulators
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import ml_dtypes
@@ -75,6 +76,11 @@ def axes_of(axis: Any, x: np.ndarray[Any, Any]) -> tuple[int, ...]:
         return _checked((int(axis.__index__()),), axis, x)
     np.add.reduce(np.empty((0,) * ndim), axis=axis)  # raises NumPy's own error for what is wrong
     return _checked(tuple(int(a) for a in axis), axis, x)
+
+
+def axis_of(axis: Any, x: np.ndarray[Any, Any]) -> int:
+    """The one axis that an integer names, counted from the front. Raises NumPy's AxisError for one that is not there."""
+    return axes_of(operator.index(axis), x)[0] if x.ndim else _checked((0,), operator.index(axis), x)[0]
 
 
 def _checked(axes: tuple[int, ...], axis: Any, x: np.ndarray[Any, Any]) -> tuple[int, ...]:

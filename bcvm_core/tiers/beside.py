@@ -24,8 +24,8 @@ import numpy as np
 
 from .. import fpstatus
 from ..ops.registry import OpInfo
+from .demand import OnDemand
 from .effort import SHORT, judge, size_alone
-from .pool import pool
 
 Kernel = Callable[..., Any]
 _get_ident = threading.get_ident
@@ -66,30 +66,12 @@ class _Call:
                     os.setpriority(os.PRIO_PROCESS, self.native_id, _NICE)
 
 
-class Beside:
-    """Counts who wants long calls to be interruptible; `on` while somebody does. `strays`: calls that were given up and still run."""
+class Beside(OnDemand):
+    """Makes long calls interruptible while somebody wants that. `strays`: calls that were given up and still run."""
 
     def __init__(self) -> None:
-        self.on = False
+        super().__init__()
         self.strays: list[_Call] = []
-        self._users = 0
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        """Long calls are interruptible from now on. Pair with `stop`."""
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self.on = True
-                pool.choose_again()
-
-    def stop(self) -> None:
-        """Undo one `start`."""
-        with self._lock:
-            self._users = max(0, self._users - 1)
-            if not self._users and self.on:
-                self.on = False
-                pool.choose_again()
 
     def guarded(self, op: OpInfo, fn: Kernel, operands: tuple[Any, ...]) -> Kernel:
         """`fn`, a kernel of `op`, whose long calls in the main thread can be interrupted. All its calls have operands of the same types."""
@@ -105,7 +87,8 @@ class Beside:
             return self._wait(_Call(fn, operands, attrs))
 
         arrays = [type(value) is np.ndarray for value in operands]
-        return self._quick(fn, careful, arrays, threaded) if size_alone(op) and any(arrays) else careful
+        plain = len(arrays) == len(op.operands) and all(p.role == "tensor" for p in op.operands)  # no tensor is passed by name
+        return self._quick(fn, careful, arrays, threaded) if plain and size_alone(op) and any(arrays) else careful
 
     def _quick(self, fn: Kernel, careful: Kernel, arrays: list[bool], threaded: bool) -> Kernel:
         """`careful`, asked only for what is not short at first sight."""

@@ -6,14 +6,13 @@ pool's version, so that every site chooses again at its next call and holds a ke
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from .. import config
-from .pool import pool
+from .demand import OnDemand
 
 
 class Timing:
@@ -27,32 +26,16 @@ class Timing:
         self.last_ns = 0
 
 
-class Clock:
-    """Counts who looks; `on` while somebody does."""
+class Clock(OnDemand):
+    """Measures while somebody looks. What was measured can still be read afterwards."""
 
     def __init__(self) -> None:
-        self.on = False
-        self._users = 0
-        self._lock = threading.Lock()
+        super().__init__()
         self._timings: weakref.WeakKeyDictionary[Any, Timing] = weakref.WeakKeyDictionary()
 
-    def start(self) -> None:
-        """Somebody looks; measuring begins if nobody did before. Pair with `stop`."""
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self.on = True
-                config.watched(True)
-                pool.choose_again()
-
-    def stop(self) -> None:
-        """Undo one `start`. After the last one kernels run untouched again; what was measured can still be read."""
-        with self._lock:
-            self._users = max(0, self._users - 1)
-            if not self._users and self.on:
-                self.on = False
-                config.watched(False)
-                pool.choose_again()
+    def _turn(self, on: bool) -> None:
+        config.watched(on)
+        super()._turn(on)
 
     def timing(self, site: Any) -> Timing | None:
         """What a call site has spent, or None when it has not run while the clock was on."""

@@ -118,6 +118,7 @@ class Linker(SiteOwner):
         self.table = SiteTable(self)
         self.unsafe: set[str] = set()
         self.relinks = 0
+        self.adopted = False  # its function was linked in place
         self.runs_before: dict[Site, int] = {}  # of sites, before the function was last defined
         self.functions: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
         self._code = weakref.ref(self.original)
@@ -185,10 +186,13 @@ class Linker(SiteOwner):
         call = ast.copy_location(ast.Call(callee("\x00bcvm:check", place), names, []), place)
         body.insert(position, ast.copy_location(ast.Expr(call), place))
 
+    def is_fresh(self) -> bool:
+        """Whether the function has not run since it was defined."""
+        return all(site.hits == self.runs_before.get(site, 0) for site in self.table.live)
+
     def start_again(self) -> Stats:
         """The function was defined again: its figures begin at zero. Returns those that it had."""
-        earlier = Stats().merge(self.stats)
-        self.stats.reset()
+        earlier, self.stats = self.stats, Stats()
         self.runs_before = {site: site.hits for site in self.table.live}
         for site in self.table.live:
             site.last_reason = ""

@@ -138,9 +138,15 @@ class ExpressionFormer(Former):
             root = root.value
         unknown_name = isinstance(node.func, ast.Name) and self.classifier.kind_of_name(node.func.id) is Kind.UNKNOWN
         unknown_module = isinstance(node.func, ast.Attribute) and isinstance(root, ast.Name) and self._missing_global(root.id)
-        if target is MISSING and (unknown_name or unknown_module):
+        if target is MISSING and (unknown_name or unknown_module or self._chosen(node.func)):
             return ("call", None, [node.func, *node.args], node.keywords)
         return None
+
+    def _chosen(self, function: ast.expr) -> bool:
+        """A callee picked at run time: `TABLE[name](x)`, `(f if c else g)(x)`, `getattr(np, name)(x)`."""
+        if isinstance(function, ast.Call):
+            return self.classifier.resolve(function.func) is getattr
+        return isinstance(function, ast.Subscript | ast.IfExp)
 
     def _foreign_method(self, function: ast.Attribute) -> bool:
         """A method that only tensors of another library have; the site binds it late, by the receiver's type."""

@@ -1,11 +1,13 @@
-"""Models of mindcv, MindSpore PyNative beside BCVM: `python -m tests.bench.models [--large] [name ...]`.
+"""Models of mindcv, MindSpore PyNative beside BCVM: `python -m tests.bench.models [--large] [--cpu] [name ...]`.
 
 PyNative computes synchronously (asynchronous calls would be charged to whoever reads the result). Both run in turn, the order
 changing from round to round, and the median of the rounds counts; the ratio is that of the medians. `first` is BCVM's first call,
 in which the program is found; MindSpore had its first call before. `CALL_OP` is the share of the executions of ops that BCVM ran.
 On CPUs with AVX-512 the oneDNN in MindSpore 2.10 falls back to its reference convolution, some fifty times slower than what it has
 for AVX2: it is held to AVX2 here, unless ONEDNN_MAX_CPU_ISA says otherwise.
-The default table has the models and sizes of the tests; `--large` has images of up to 224 pixels (448 for swin) and takes long.
+Other work on the machine makes wall times useless: `taskset -c 0 python -m tests.bench.models --cpu` compares the processor time that
+both take on one core.
+The default table has the models and sizes of the tests; `--large` has images of up to 224 pixels and takes long.
 """
 
 from __future__ import annotations
@@ -36,11 +38,15 @@ COLUMNS = (
 HEAD = f"{'model':<22}" + "".join(f"{name:>{width}}" for name, width in COLUMNS)
 
 
+clocks = [time.perf_counter]
+
+
 def measured(call: Callable[[], Any]) -> tuple[float, Any]:
     """Milliseconds of one call, and its result."""
-    start = time.perf_counter()
+    clock = clocks[-1]
+    start = clock()
     result = call()
-    return (time.perf_counter() - start) * 1e3, result
+    return (clock() - start) * 1e3, result
 
 
 def by_bcvm(cell: Any, x: Any) -> tuple[float, Any]:
@@ -87,8 +93,11 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.models")
     parser.add_argument("--large", action="store_true", help="images of up to 224 pixels")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of wall time")
     parser.add_argument("name", nargs="*", help="only models with this in their name")
     options = parser.parse_args()
+    if options.cpu:
+        clocks.append(time.process_time)
     missing = [name for name in ("mindspore", "mindcv") if importlib.util.find_spec(name) is None]
     if missing:
         print(f"models: left out, {' and '.join(missing)} not installed (pip install 'bcvm[mindspore,models]')")

@@ -90,7 +90,7 @@ def _select_and_run(page: Any, first: int, last: int) -> None:
 
 
 def test_it_is_live_while_a_cell_runs_and_obeys_its_buttons(open_notebook: Any, lab: Any, pictures: Path) -> None:
-    _write(lab, "live.ipynb", DEFINE, SHOW, LONG.format(seconds=25))
+    _write(lab, "live.ipynb", DEFINE, SHOW, LONG.format(seconds=300))
     page = open_notebook("live.ipynb")
     board = Board(page)
     _select_and_run(page, 0, 2)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from bcvm_core.errors import StrictError
+from bcvm_core.testing import TIERS, force_tier
 
 from .records import Case, Recorder, assert_matches, load, run, tolerance
 
 CASES = [case for case in load() if case.kind in "abcdei"]
+
+KERNEL_CASES = [case for case in load() if case.kind in "gh"]  # most hold no tensor work; they run in a kernel, too
 
 # c35 records the float64 reference; the program under test runs on float32.
 _FLOAT32 = {"c35": "out = layernorm(x)\n"}
@@ -38,3 +41,19 @@ def test_strict_passes(case: Case) -> None:
     except StrictError as error:
         pytest.fail(str(error))
     assert_matches(out, case.expected_data, *tolerance(case.tol))
+
+
+@pytest.mark.parametrize("case", KERNEL_CASES, ids=lambda c: c.id)
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")
+def test_value_of_what_kernels_show(case: Case) -> None:
+    for _ in range(2):
+        assert_matches(run(case, Recorder(strict=True)), case.expected_data, *tolerance(case.tol))
+
+
+def test_c79_the_same_text_from_every_tier() -> None:
+    case = next(case for case in KERNEL_CASES if case.id == "c79")
+    shown = [run(case, Recorder())]
+    for tier in TIERS:
+        with force_tier(tier):
+            shown.append(run(case, Recorder()))
+    assert shown.count(shown[0]) == len(shown)

@@ -279,3 +279,11 @@ def test_errors_of_the_forms_are_ours() -> None:
                 continue
             except BcvmError as error:
                 raise AssertionError(f"{write.__name__}: {error!r}") from error
+
+
+def test_places_that_no_listing_can_show_are_refused() -> None:
+    program = assemble(".program f(x)\nLOAD_VAR r0, x\nRETURN r0")
+    for line in (-1, 10**9, True, 1.0):
+        with pytest.raises(VerifyError, match="first line"):
+            verify(replace(program, first_line=line))
+    verify(replace(program, first_line=10**9 - 1))

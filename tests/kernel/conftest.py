@@ -6,6 +6,7 @@ import os
 import queue
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ class Client:
     def __init__(self, name: str, **environment: str) -> None:
         from jupyter_client.manager import KernelManager
 
+        self.closed = False
         self.manager = KernelManager(kernel_name=name)
         self.manager.start_kernel(env={**os.environ, **environment})
         self.kc = self.manager.blocking_client()
@@ -51,6 +53,9 @@ class Client:
         self.kc.wait_for_ready(timeout=TIMEOUT_S)
 
     def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
         self.kc.stop_channels()
         self.manager.shutdown_kernel(now=True)
 
@@ -125,21 +130,38 @@ def kernel_name(repository: Path) -> str:
     return "bcvm"
 
 
-@pytest.fixture(scope="session")
-def start(kernel_name: str) -> Iterator[Callable[..., Client]]:
-    """Start more kernels: ``start()``, ``start("python3")``, ``start(BCVM_DISABLE="1")``."""
+@contextmanager
+def _starting(kernel_name: str) -> Iterator[Callable[..., Client]]:
+    """Starts kernels, and ends those that are left."""
     clients: list[Client] = []
 
     def begin(name: str = kernel_name, **environment: str) -> Client:
         clients.append(Client(name, **environment))
         return clients[-1]
 
-    yield begin
-    for client in clients:
-        client.close()
+    try:
+        yield begin
+    finally:
+        for client in clients:
+            client.close()
+
+
+@pytest.fixture
+def start(kernel_name: str) -> Iterator[Callable[..., Client]]:
+    """Start more kernels for one test: ``start()``, ``start("python3")``, ``start(BCVM_DISABLE="1")``."""
+    with _starting(kernel_name) as begin:
+        yield begin
+
+
+@pytest.fixture(scope="module")
+def start_for_module(kernel_name: str) -> Iterator[Callable[..., Client]]:
+    """As `start`, for all tests of a file."""
+    with _starting(kernel_name) as begin:
+        yield begin
 
 
 @pytest.fixture(scope="session")
-def kernel(start: Callable[..., Client]) -> Client:
+def kernel(kernel_name: str) -> Iterator[Client]:
     """One kernel shared by the tests that don't harm it."""
-    return start()
+    with _starting(kernel_name) as begin:
+        yield begin()

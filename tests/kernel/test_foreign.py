@@ -121,8 +121,8 @@ LIBRARIES = {"scipy": SCIPY, "pandas": PANDAS, "matplotlib": MATPLOTLIB, "PIL": 
 
 
 @pytest.fixture(scope="module")
-def both(start: Any) -> Any:
-    return start(), start("python3")
+def both(start_for_module: Any) -> Any:
+    return start_for_module(), start_for_module("python3")
 
 
 def _shown(out: Any) -> tuple[Any, ...]:

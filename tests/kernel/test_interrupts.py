@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from typing import Any
 
@@ -16,16 +17,25 @@ NATIVE = "import time\nprint('go', flush=True)\ntime.sleep(60)"
 
 AT_ONCE_S = 0.5
 
+TIMED = """
+import time
+try:
+{code}
+except BaseException:
+    stopped = time.monotonic()
+    raise
+"""
+
 
 def interrupted(client: Any, code: str) -> tuple[Any, float]:
-    """Run a cell, interrupt it, and say what came back after how many seconds."""
-    message_id = client.send(code)
+    """Run a cell, interrupt it, and say what came back, and after how many seconds the cell knew."""
+    message_id = client.send(TIMED.format(code=textwrap.indent(code, "    ")))
     client.wait_for_output(message_id, "go")
     time.sleep(0.2)
     asked = time.monotonic()
     client.manager.interrupt_kernel()
     out = client.wait(message_id)
-    return out, time.monotonic() - asked
+    return out, float(client.run("stopped").text) - asked
 
 
 @pytest.mark.parametrize(
@@ -40,16 +50,11 @@ def interrupted(client: Any, code: str) -> tuple[Any, float]:
     ids=["python", "native", "tensors", "running-after-await", "awaiting"],
 )
 def test_a_cell_stops_within_half_a_second(kernel: Any, code: str, names: set[str]) -> None:
-    took = []
-    for _ in range(3):  # the machine may be busy with something else
-        out, seconds = interrupted(kernel, code)
-        took.append(seconds)
-        assert out.status == "error"
-        assert out.ename in names
-        assert kernel.run("1 + 1").text == "2"
-        if seconds < AT_ONCE_S:
-            break
-    assert min(took) < AT_ONCE_S
+    out, seconds = interrupted(kernel, code)
+    assert out.status == "error"
+    assert out.ename in names
+    assert seconds < AT_ONCE_S
+    assert kernel.run("1 + 1").text == "2"
 
 
 # One instruction each, of many seconds.
@@ -67,16 +72,11 @@ def test_a_long_kernel_stops_within_half_a_second(start: Any, name: str, awaits:
     prepare, call = LONG_KERNELS[name]
     client = start()  # of its own: what was given up runs on
     assert client.run(f"import asyncio, numpy as np, bcvm_core as bcvm\n{prepare}\nb = 'before'").status == "ok"
-    took = []
-    for _ in range(3):
-        out, seconds = interrupted(client, ("await asyncio.sleep(0)\n" if awaits else "") + f"print('go', flush=True)\n{call}")
-        took.append(seconds)
-        assert (out.status, out.ename) == ("error", "KeyboardInterrupt")
-        assert client.run("b, np.ones(3) + 1").text == "('before', array([2., 2., 2.]))"
-        if seconds < AT_ONCE_S:
-            break
+    out, seconds = interrupted(client, ("await asyncio.sleep(0)\n" if awaits else "") + f"print('go', flush=True)\n{call}")
+    assert (out.status, out.ename) == ("error", "KeyboardInterrupt")
+    assert seconds < AT_ONCE_S
+    assert client.run("b, np.ones(3) + 1").text == "('before', array([2., 2., 2.]))"
     client.close()
-    assert min(took) < AT_ONCE_S
 
 
 def test_an_idle_kernel_ignores_an_interrupt(kernel: Any) -> None:
@@ -110,17 +110,3 @@ def test_c62_an_interrupt_inside_a_kernel_leaves_nothing_half_done(kernel: Any) 
     assert kernel.run("1 + 1").text == "2"
     assert kernel.run("f(np.array([1., 2.]))").text == "array([2., 3.])"
     assert kernel.run("s = %bcvm stats -o f\ns.ops['add'].call_op").text == "1"
-
-
-def test_c72_a_cell_without_memory_fails_and_the_kernel_lives(start: Any) -> None:
-    client = start()
-    client.run("import numpy as np, resource\nsoft, hard = resource.getrlimit(resource.RLIMIT_AS)")
-    client.run("used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()")
-    client.run("resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, hard))\na = 1")
-    out = client.run("def f(n): return np.ones((n, n)) + 1\nf(20_000)")
-    assert out.status == "error"
-    assert "MemoryError" in out.ename
-    assert client.run("a").text == "1"
-    client.manager.restart_kernel(now=True)
-    client.kc.wait_for_ready(timeout=60)
-    assert client.run("a").ename == "NameError"

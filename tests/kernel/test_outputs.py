@@ -39,13 +39,15 @@ def _shown(client: Any, code: str) -> tuple[Any, ...]:
 @pytest.mark.slow
 def test_c77_outputs_are_the_same_cold_warm_without_llvm_and_in_plain_python(start: Any, tmp_path: Path) -> None:
     cache = {"BCVM_CACHE_DIR": str(tmp_path)}
-    environments = [cache, cache, {"BCVM_LLVM": "0"}, {"BCVM_DISABLE": "1"}]
+    tiers = [{"BCVM_FORCE_TIER": tier} for tier in ("interpreter", "linked")]
+    environments = [cache, cache, {"BCVM_LLVM": "0"}, *tiers, {"BCVM_DISABLE": "1"}]
     shown = []
     for environment in environments:
         client = start(**environment)
         shown.append([_shown(client, code) for code in C77])
         client.close()
     assert shown[0][-1][0] == "error" and "matmul" in shown[0][-1][-1]
+    assert any(path.is_file() for path in tmp_path.rglob("*")), "nothing was kept for the second kernel"
     for other, environment in zip(shown[1:], environments[1:], strict=True):
         assert other == shown[0], environment
 
@@ -66,16 +68,52 @@ def test_c74_streams_keep_the_order_of_the_writes(kernel: Any) -> None:
     assert out.stdout.split() == [*map(str, range(200)), "end"]
 
 
+def _everything_until(client: Any, done: Any, timeout_s: float = 30.0) -> list[dict[str, Any]]:
+    """All that the kernel publishes until `done(messages)`."""
+    messages: list[dict[str, Any]] = []
+    deadline = time.monotonic() + timeout_s
+    while not done(messages):
+        messages.append(client.kc.get_iopub_msg(timeout=max(0.01, deadline - time.monotonic())))
+    return messages
+
+
+C69 = """
+import threading, time
+import numpy as np
+
+def f(x):
+    return np.exp(x) + 1
+
+def tick():
+    for i in range(5):
+        time.sleep(0.3)
+        print("tick", i)
+        f(np.ones(3))
+
+f(np.ones(4))
+threading.Thread(target=tick).start()
+"""
+
+
 def test_c69_a_threads_lines_belong_to_the_cell_that_started_it(kernel: Any) -> None:
-    first = kernel.send(
-        "import threading, time\n"
-        "def tick():\n    for i in range(3):\n        time.sleep(0.15)\n        print('tick', i)\n"
-        "threading.Thread(target=tick).start()"
-    )
-    kernel.wait(first)
-    assert kernel.run("print('two')").stdout == "two\n"
-    time.sleep(0.8)
-    assert kernel.run("print('three')").stdout == "three\n"
+    first, second = kernel.send(C69), kernel.send("print('two')")
+
+    def said(messages: list[dict[str, Any]], parent: str) -> str:
+        found = [m for m in messages if m["msg_type"] == "stream" and m["parent_header"]["msg_id"] == parent]
+        return "".join(m["content"]["text"] for m in found)
+
+    def idle(messages: list[dict[str, Any]], parent: str) -> bool:
+        return any(m["parent_header"].get("msg_id") == parent and m["content"].get("execution_state") == "idle" for m in messages)
+
+    messages = _everything_until(kernel, lambda found: said(found, first).count("tick") == 5)
+    third = kernel.send("print('three')")
+    messages += _everything_until(kernel, lambda found: idle(found, third))
+    assert said(messages, first) == "".join(f"tick {i}\n" for i in range(5))
+    for parent, text in ((second, "two\n"), (third, "three\n")):
+        assert said(messages, parent) == text
+        kinds = [(m["msg_type"], m["content"].get("execution_state")) for m in messages if m["parent_header"].get("msg_id") == parent]
+        assert kinds[-1] == ("status", "idle") and "stream" in [kind for kind, _ in kinds]
+    assert {m["parent_header"]["msg_id"] for m in messages if m["msg_type"] == "stream"} == {first, second, third}
 
 
 # --- the notice ---------------------------------------------------------------------------------
@@ -97,9 +135,9 @@ WORK = "import numpy as np\ny = np.ones(3) * 2 + 1\ny.sum()"
 
 
 @pytest.fixture(scope="module")
-def eager(start: Any) -> Any:
+def eager(start_for_module: Any) -> Any:
     """A kernel that finds every first-time work worth a notice, and takes it back after 0.3 s."""
-    client = start()
+    client = start_for_module()
     assert client.run(SLOW_FIRST, silent=True).status == "ok"
     return client
 

@@ -103,7 +103,7 @@ class Casting(nn.Cell):
         return x * self.weight, ops.relu(x), x + 1.5, ops.softmax(x), ops.matmul(x, x.T), mint.exp(x), x.astype(ms.float32) / 3
 
 
-@scenario(share=0.3)
+@scenario(share=0.2)
 def to_float(log: Log) -> None:
     x = tensor(2, 3)
     net, casting = net_of_two(), Casting()

@@ -45,7 +45,7 @@ def branches_on_values(log: Log) -> None:
         log.thrice(net, tensor(4, seed=seed), 0.7)
 
 
-@scenario(share=0.8)
+@scenario()
 def branches_on_arguments(log: Log) -> None:
     class Options(nn.Cell):
         def construct(self, x: Any, flag: bool = False, n: int = 2, mask: Any = None, *rest: Any, act: str = "relu", **more: Any) -> Any:

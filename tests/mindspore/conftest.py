@@ -20,11 +20,15 @@ os.environ.setdefault("GLOG_v", "3")  # errors only
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _synchronous() -> None:
-    if not MISSING:
-        import mindspore as ms
+def _synchronous() -> Iterator[None]:
+    if MISSING:
+        yield
+        return
+    import mindspore as ms
 
-        ms.set_context(pynative_synchronize=True)
+    ms.set_context(pynative_synchronize=True)
+    yield
+    ms.nn.Cell.__del__ = lambda cell: None  # Cells that MindSpore's backward hooks hold outlive its modules, and print errors then
 
 
 @pytest.fixture(autouse=True)

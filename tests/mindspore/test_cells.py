@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import cells_calls
 import cells_containers
+import cells_exchanges
 import cells_flow
+import cells_more
 import cells_state
+import cells_traps
 import cells_values
 import pytest
 from cells_support import SCENARIOS, Log, assert_same
@@ -13,15 +16,11 @@ from cells_support import SCENARIOS, Log, assert_same
 import bcvm_core as bcvm
 
 pytestmark = pytest.mark.mindspore
-FILES = (cells_calls, cells_containers, cells_flow, cells_state, cells_values)  # importing them fills SCENARIOS
+# importing them fills SCENARIOS
+FILES = (cells_calls, cells_containers, cells_exchanges, cells_flow, cells_more, cells_state, cells_traps, cells_values)
 
 
-OPEN = {"to_float": "linked constructs of Cells in mixed precision compute in float32"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.xfail(reason=OPEN[n], strict=True)) if n in OPEN else n for n in SCENARIOS]
-)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_same_as_mindspore(name: str) -> None:
     scenario = SCENARIOS[name]
     plain, ours = Log(), Log()
@@ -30,14 +29,7 @@ def test_same_as_mindspore(name: str) -> None:
     with bcvm.enable():
         scenario.function(ours)
         stats = bcvm.stats().since(before)
+    assert plain.entries, "a log that stays empty could not fail"
     assert_same(plain.entries, ours.entries, scenario.tolerance)
     if scenario.share:
         assert stats.share() >= scenario.share, stats.reasons
-
-
-def test_scenarios_see_something() -> None:
-    """A log that stays empty could not fail."""
-    for name, scenario in SCENARIOS.items():
-        log = Log()
-        scenario.function(log)
-        assert log.entries, name

@@ -26,9 +26,6 @@ UNSHOWN = {"addcdiv", "flatten", "kthvalue", "reshape", "squeeze", "t"}
 """Functions of `mint` that show neither their parameters nor a docstring that names them."""
 
 
-TO_COME = {*"one_hot full median fold conv3d max_pool3d avg_pool3d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool3d".split()}
-
-
 def is_spelled(owner: str, name: str) -> bool:
     if owner == "mindspore.Tensor":
         return registry.method_spelling_for(ms.Tensor, name) is not None
@@ -42,8 +39,7 @@ def test_every_name_that_mindspore_has_is_spelled(owner: str) -> None:
     if owner != "mindspore.ops":
         names += [f"{name}_" for name in names]
     there = [name for name in names if callable(getattr(OWNERS[owner], name, None))]
-    missing = [n for n in there if not is_spelled(owner, n) and coverage.reason_for_name(f"{owner}.{n}") is None]
-    assert missing == [] or (owner == "mindspore.ops" and set(missing) <= TO_COME)
+    assert [n for n in there if not is_spelled(owner, n) and coverage.reason_for_name(f"{owner}.{n}") is None] == []
 
 
 @pytest.mark.parametrize("owner", OWNERS)

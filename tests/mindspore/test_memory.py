@@ -137,7 +137,8 @@ def test_parameters_come_in_and_plain_tensors_go_out() -> None:
     assert memory.view(p).ctypes.data == p.data_ptr()
     result = CallSite("add")(p, 1)
     assert type(result) is ms.Tensor and result.asnumpy().tolist() == [2, 3]
-    assert type(CallSite("transposed")(p)) is ms.Tensor
+    assert CallSite("transposed")(p) is p, "MindSpore's T of a vector is the vector"
+    assert type(CallSite("transposed")(ms.Parameter(tensor([[1.0, 2.0]]), name="matrix"))) is ms.Tensor
 
 
 def test_pending_work_is_waited_for() -> None:

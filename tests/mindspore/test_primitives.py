@@ -142,6 +142,7 @@ def test_what_no_row_expresses_is_left_to_mindspore(text: str) -> None:
         "ops.MatMul()(b3, b4)",  # stacks
         "ops.MatMul()(x, half16)",  # two element types
         "ops.Dense()(x, half16)",
+        "ops.AddN()((x,))",
         "ops.Split(1, 3)(x)",
         "ops.BroadcastTo((5, -1, 3, 4))(x)",
         "ops.Unstack(1, 3)(x)",
@@ -174,6 +175,27 @@ def test_empty_and_0d() -> None:
     assert array(by_site("ops.Concat()((e, e))", e=empty)).shape == (0, 3)
     assert array(by_site("ops.Square()(p)", p=point)).tolist() == 4
     assert array(by_site("ops.ExpandDims()(p, 0)", p=point)).tolist() == [2]
+
+
+SHARING = """
+ops.Identity()(x) | ops.StopGradient()(x) | ops.Reshape()(x, (4, 3)) | ops.Reshape()(x.T, (12,)) | ops.Flatten()(x) | ops.Squeeze()(x)
+ops.ExpandDims()(x, 0) | ops.Transpose()(x, (1, 0)) | ops.BroadcastTo((3, 4))(x) | ops.BroadcastTo((2, 3, 4))(x) | ops.Split(1, 2)(x)
+ops.Unstack(0)(x) | ops.Slice()(x, (0, 0), (2, 2)) | ops.StridedSlice()(x, (0, 0), (2, 2), (1, 1)) | ops.Cast()(x, ms.float32)
+ops.Concat()((x, x)) | ops.Tile()(x, (1, 1)) | ops.ReverseV2((0,))(x) | ops.ReLU()(x) | ops.Pad(((0, 0), (0, 0)))(x) | ops.Tril(5)(x)
+"""
+
+
+@pytest.mark.parametrize("text", SHARING.strip().replace("\n", " | ").split(" | "))
+def test_memory_is_shared_where_mindspore_shares_it(text: str) -> None:
+    shared = []
+    for run in (lambda names: eval(text, {**MODULES, **names}), lambda names: by_site(text, **names)):
+        x = tensor(np.arange(12.0).reshape(3, 4))
+        result = run({"x": x, "ms": ms})
+        part = result[0] if isinstance(result, tuple) else result
+        array(part)
+        x[...] = tensor(77.0)
+        shared.append(bool((array(part) == 77).any()))
+    assert shared[0] == shared[1]
 
 
 def test_primitives_in_programs() -> None:

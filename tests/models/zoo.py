@@ -26,7 +26,7 @@ class Model:
     """
 
     name: str
-    sizes: tuple[int, int]
+    sizes: tuple[int, ...]
     make: Callable[[int], Any]
     fixed_size: bool = False  # built for one image size: each size is a model of its own
     gain: float = 1.2
@@ -82,7 +82,7 @@ LARGE = (  # for the benchmark: the sizes people train with
     Model("resnet50", (160, 224), _registered("resnet50")),
     Model("mobilenet_v2_100", (160, 224), _registered("mobilenet_v2_100")),
     Model("vit_b_32", (160, 224), _vit(768, 12, 12, 32), fixed_size=True),
-    Model("swin_tiny (window 7)", (224, 448), _swin(7), fixed_size=True),
+    Model("swin_tiny (window 7)", (224,), _swin(7), fixed_size=True),
     Model("convnext_tiny", (160, 224), _registered("convnext_tiny")),
     Model("densenet121", (160, 224), _registered("densenet121")),
     Model("efficientnet_b0", (160, 224), _registered("efficientnet_b0"), gain=1.36),

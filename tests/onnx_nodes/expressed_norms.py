@@ -34,6 +34,7 @@ def layer_norm(x: Any, scale: Any, bias: Any = None, axis: int = -1, epsilon: fl
 
 simple(
     {
+        "LRN": lambda x, size, alpha=1e-4, beta=0.75, bias=1.0: ops.local_response_norm(x, (size - 1) // 2, bias, alpha / size, beta),
         "GroupNormalization": lambda x, scale, bias, num_groups, epsilon=1e-5: ops.group_norm(x, num_groups, scale, bias, epsilon),
         "InstanceNormalization": lambda x, scale, bias, epsilon=1e-5: ops.instance_norm(x, weight=scale, bias=bias, eps=epsilon),
         "RMSNormalization": lambda x, scale, axis=-1, epsilon=1e-5, stash_type=1: ops.rms_norm(x, x.shape[axis:], scale, epsilon),
@@ -45,16 +46,6 @@ simple(
 @op("MeanVarianceNormalization")
 def mean_variance_norm(x: Any, axes: Any = (0, 2, 3)) -> Any:
     return (x - x.mean(axis=tuple(axes), keepdims=True)) / (np.std(x, axis=tuple(axes), keepdims=True) + 1e-9)
-
-
-@op("LRN")
-def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    before = (size - 1) // 2
-    wide = np.pad(np.square(x), [(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x.ndim - 2))
-    sums = np.zeros_like(x)
-    for i in range(size):
-        sums += wide[:, i : i + x.shape[1]]
-    return x / (bias + alpha / size * sums) ** beta
 
 
 @op("NegativeLogLikelihoodLoss")

@@ -14,8 +14,14 @@ SAMPLING = {"linear": "bilinear", "cubic": "bicubic"}
 simple(
     {
         "AffineGrid": lambda theta, size, align_corners=0: ops.affine_grid(theta, tuple(size.tolist()), bool(align_corners)),
+        "DepthToSpace": lambda x, blocksize, mode="DCR": (
+            ops.depth_to_space(x, blocksize) if mode == "DCR" else ops.pixel_shuffle(x, blocksize)
+        ),
+        "ReverseSequence": lambda x, lengths, batch_axis=1, time_axis=0: ops.reverse_sequence(x, lengths, time_axis, batch_axis),
+        "SpaceToDepth": lambda x, blocksize, mode="DCR": (
+            ops.space_to_depth(x, blocksize) if mode == "DCR" else ops.pixel_unshuffle(x, blocksize)
+        ),
         "Scatter": lambda x, indices, updates, axis=0: ops.scatter(x, indices, updates, axis),
-        "SplitToSequence": lambda x, sizes=None, axis=0, keepdims=1: np.split(x, np.cumsum(sizes)[:-1], axis=axis),
     }
 )
 
@@ -52,33 +58,6 @@ def tensor_scatter(cache: Any, update: Any, starts: Any = None, axis: int = -2, 
         rows = np.swapaxes(result[i], axis, 0)
         rows[places] = np.swapaxes(update[i], axis, 0)
     return result
-
-
-@op("ReverseSequence")
-def reverse_sequence(x: Any, lengths: Any, batch_axis: int = 1, time_axis: int = 0) -> Any:
-    rows = np.moveaxis(x, (batch_axis, time_axis), (0, 1))
-    times, ends = np.arange(rows.shape[1]), lengths[:, None]
-    places = np.where(times < ends, ends - 1 - times, times)
-    places = places.reshape(*places.shape, *[1] * (x.ndim - 2))
-    return np.moveaxis(np.take_along_axis(rows, places, axis=1), (0, 1), (batch_axis, time_axis))
-
-
-@op("DepthToSpace")
-def depth_to_space(x: Any, blocksize: int, mode: str = "DCR") -> Any:
-    if mode == "CRD":
-        return ops.pixel_shuffle(x, blocksize)
-    n, c, h, w = x.shape
-    blocks = x.reshape(n, blocksize, blocksize, c // blocksize**2, h, w)
-    return blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // blocksize**2, h * blocksize, w * blocksize)
-
-
-@op("SpaceToDepth")
-def space_to_depth(x: Any, blocksize: int, mode: str = "DCR") -> Any:
-    if mode == "CRD":
-        return ops.pixel_unshuffle(x, blocksize)
-    n, c, h, w = x.shape
-    blocks = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
-    return blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * blocksize**2, h // blocksize, w // blocksize)
 
 
 @op("Unique")

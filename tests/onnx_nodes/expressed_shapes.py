@@ -22,7 +22,7 @@ simple(
         "Gather": lambda x, indices, axis=0: np.take(x, indices, axis=axis),
         "GatherElements": lambda x, indices, axis=0: np.take_along_axis(x, indices, axis=axis),
         "NonZero": lambda x: np.stack(np.nonzero(x)),
-        "Range": lambda start, limit, delta: np.arange(start, limit, delta, dtype=start.dtype),
+        "Range": lambda start, limit, delta: np.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype),
         "Size": lambda x: np.asarray(x.size),
         "Tile": lambda x, repeats: np.tile(x, repeats.tolist()),
         "Transpose": lambda x, perm=None: np.transpose(x, perm),
@@ -51,19 +51,18 @@ def squeeze(x: Any, axes: Any = None) -> Any:
 
 @op("Unsqueeze")
 def unsqueeze(x: Any, axes: Any) -> Any:
-    return np.expand_dims(x, tuple(int(a) for a in axes))
+    return np.expand_dims(x, tuple(np.reshape(axes, -1).tolist()))
 
 
 @op("Slice")
 def slices(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-    places = [slice(None)] * x.ndim
+    begin, end, strides, open_ends = [0] * x.ndim, list(x.shape), [1] * x.ndim, 0
     for i, axis in enumerate(range(len(starts)) if axes is None else axes.tolist()):
-        step = 1 if steps is None else int(steps[i])
-        start, end = int(starts[i]), int(ends[i])
-        if step < 0 and end < -x.shape[axis]:
-            end = None  # before the first element
-        places[axis] = slice(start, end, step)
-    return x[tuple(places)]
+        begin[axis], end[axis] = int(starts[i]), int(ends[i])
+        strides[axis] = 1 if steps is None else int(steps[i])
+        if strides[axis] < 0 and end[axis] < -x.shape[axis]:
+            open_ends |= 1 << axis % x.ndim  # before the first element
+    return ops.strided_slice(x, begin, end, strides, end_mask=open_ends)
 
 
 @op("Split")

@@ -11,8 +11,10 @@ from tests.onnx_nodes.geometry import Geometry, limits, transposed
 from tests.onnx_nodes.table import op, part, simple
 
 CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
-TRANSPOSED = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d}
+TRANSPOSED = {1: ops.conv_transpose1d, 2: ops.conv_transpose2d, 3: ops.conv_transpose3d}
 MAX = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
+NORM = {1: ops.lp_pool1d, 2: ops.lp_pool2d, 3: ops.lp_pool3d}
+UNPOOL = {1: ops.max_unpool1d, 2: ops.max_unpool2d, 3: ops.max_unpool3d}
 AVERAGE = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 
 
@@ -96,15 +98,15 @@ def max_pool(x: Any, ceil_mode: int = 0, storage_order: int = 0, outputs: int = 
 @op("LpPool")
 def lp_pool(x: Any, p: int = 2, ceil_mode: int = 0, **window: Any) -> Any:
     g = Geometry.of(x.shape[2:], window, ceil_mode)
-    if g.rank == 2 and g.plain and g.dense:
-        return ops.lp_pool2d(x, p, tuple(g.kernel), stride=tuple(g.steps), ceil_mode=bool(ceil_mode))
+    if g.plain and g.dense:
+        return NORM[g.rank](x, p, length_of(g.kernel), stride=length_of(g.steps), ceil_mode=bool(ceil_mode))
     return np.power(window_sums(np.power(np.abs(x), p), g), 1 / p)
 
 
 @op("MaxUnpool")
 def max_unpool(x: Any, indices: Any, output_shape: Any = None, **window: Any) -> Any:
     g = Geometry.of(x.shape[2:], window)
-    y = ops.max_unpool2d(x, indices, tuple(g.kernel), stride=tuple(g.steps), padding=tuple(g.begin))
+    y = UNPOOL[g.rank](x, indices, length_of(g.kernel), stride=length_of(g.steps), padding=length_of(g.begin))
     if output_shape is None:
         return y
     return np.pad(y, [(0, int(output_shape[i]) - y.shape[i]) for i in range(y.ndim)])

@@ -45,8 +45,11 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
 
 def divide_rounded(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    """Integers divided by zero give 0, rounded either way."""
     if rounding_mode == "floor":
         return np.floor_divide(x, y)
+    if rounding_mode == "trunc" and np.asarray(x).dtype.kind in "iu":
+        return np.trunc(np.where(y == 0, 0, x / np.where(y == 0, 1, y)))
     return np.trunc(x / y) if rounding_mode == "trunc" else x / y
 
 
@@ -139,7 +142,7 @@ def binary_cross_entropy(x: Any, target: Any, weight: Any = 1.0, reduction: str 
 
 
 def bce_with_logits(x: Any, target: Any, weight: Any = 1.0, pos_weight: Any = 1.0, reduction: str = "mean") -> Any:
-    return reduced((pos_weight * target * softplus_of(-x) + (1 - target) * softplus_of(x)) * weight, reduction)
+    return reduced(((1 - target) * x + (1 + (pos_weight - 1) * target) * softplus_of(-x)) * weight, reduction)
 
 
 def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean", smoothing: float = 0.0) -> Any:
@@ -153,7 +156,8 @@ def nll_loss(x: Any, target: Any, weight: Any = None, ignore_index: int = -100, 
         if goal == ignore_index:
             continue
         shares[place] = weight[goal]
-        losses[place] = -rows[place][goal] * weight[goal] * (1 - smoothing) - (rows[place] * weight).sum() * smoothing / rows.shape[-1]
+        losses[place] = -rows[place][goal] * weight[goal] * (1 - smoothing)
+        losses[place] -= (rows[place] * weight).sum() * smoothing / rows.shape[-1] if smoothing else 0
     return reduced(losses, reduction, shares.sum())
 
 
@@ -168,7 +172,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
         losses = np.exp(target) * (target - x)
     else:
         losses = np.where(target == 0, 0.0, target * (np.log(np.where(target == 0, 1, target)) - x))
-    return losses.sum() / len(x) if reduction == "batchmean" else reduced(losses, reduction)
+    return losses.sum() / (len(losses) if np.ndim(losses) else 1) if reduction == "batchmean" else reduced(losses, reduction)
 
 
 def huber_loss(x: Any, target: Any, delta: float = 1.0, reduction: str = "mean") -> Any:
@@ -177,17 +181,18 @@ def huber_loss(x: Any, target: Any, delta: float = 1.0, reduction: str = "mean")
 
 
 def hinge_embedding_loss(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
-    return reduced(np.where(target == 1, x, np.maximum(margin - x, 0)), reduction)
+    return reduced(np.where(target == 1, x, np.where(target == -1, np.maximum(margin - x, 0), 0)), reduction)
 
 
 def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Any:
+    x, y = np.broadcast_arrays(x, y)
     lengths = np.maximum(np.sqrt((x * x).sum(axis)), eps) * np.maximum(np.sqrt((y * y).sum(axis)), eps)
     return (x * y).sum(axis) / lengths
 
 
 def cosine_embedding_loss(x: Any, y: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
-    c = cosine_similarity(x, y, x.ndim - 1)
-    return reduced(np.where(target == 1, 1 - c, np.maximum(c - margin, 0)), reduction)
+    c = cosine_similarity(x, y, np.ndim(x) - 1)
+    return reduced(np.where(target == 1, 1 - c, np.where(target == -1, np.maximum(c - margin, 0), 0)), reduction)
 
 
 def pairwise_distance(x: Any, y: Any, p: float = 2.0, eps: float = 1e-6, keepdims: bool = False) -> Any:
@@ -231,12 +236,12 @@ def softmax_cross_entropy(x: Any, target: Any) -> Any:
 
 FORMULAS: dict[str, Any] = {
     "cast": lambda x, dtype: x.astype(dtype),
-    "lerp": lambda x, end, weight: x + weight * (end - x),
+    "lerp": lambda x, end, weight: np.where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight)),
     "addcmul": lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2,
     "addcdiv": lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2,
     "frac": lambda x: x - np.trunc(x),
     "sinc": np.sinc,
-    "polar": lambda x, angle: x * np.cos(angle) + 1j * (x * np.sin(angle)),
+    "polar": lambda x, angle: np.stack([x * np.cos(angle), x * np.sin(angle)], -1).view(np.complex128)[..., 0],
     "all_close": lambda x, y, **more: bool(np.all(is_close(x, y, **more))),
     "add_scaled": lambda x, y, alpha=1: x + alpha * y,
     "subtract_scaled": lambda x, y, alpha=1: x - alpha * y,
@@ -252,14 +257,14 @@ FORMULAS: dict[str, Any] = {
     "elu": lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
     "celu": lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
     "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
-    "hardswish": lambda x: np.where(x <= -3, 0, np.where(x >= 3, x, x * (x + 3) / 6)) + np.where(np.isnan(x), x, 0),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "hardtanh": lambda x, min_val=-1.0, max_val=1.0: np.clip(x, min_val, max_val),
     "softsign": lambda x: x / (1 + abs(x)),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "silu": lambda x: np.where(x == -np.inf, -0.0, x * sigmoid(x)),
     "logsigmoid": lambda x: -softplus_of(-x),
     "mish": lambda x: np.where(x == -np.inf, -0.0, x * np.tanh(softplus_of(x))),
-    "fast_gelu": lambda x: np.where(x == -np.inf, -0.0, x * sigmoid(1.702 * x)),
+    "fast_gelu": lambda x: x * sigmoid(1.702 * x),
     "hardshrink": lambda x, lambd=0.5: np.where((x >= -lambd) & (x <= lambd), 0.0, x),
     "tanhshrink": lambda x: x - np.tanh(x),
     "threshold": lambda x, threshold, value: np.where(x <= threshold, value, x),

@@ -11,10 +11,16 @@ from .formulas import softmax
 
 
 def triangular_solve(x: Any, b: Any, upper: bool = True, transpose: bool = False, unit: bool = False) -> Any:
+    """By substitution, one row after the other."""
     a = np.triu(x) if upper else np.tril(x)
-    if unit:
-        a = a - np.diag(np.diag(a)) + np.eye(len(a))
-    return np.linalg.inv(a.T if transpose else a) @ b
+    a, last_first = (a.T, not upper) if transpose else (a, upper)
+    result = np.array(b, float)
+    for i in reversed(range(len(a))) if last_first else range(len(a)):
+        known = range(i + 1, len(a)) if last_first else range(i)
+        for k in known:
+            result[i] = result[i] - a[i, k] * result[k]
+        result[i] = result[i] / (1 if unit else a[i, i])
+    return result
 
 
 def _over(x: Any, axes: Any, eps: float) -> Any:
@@ -63,7 +69,7 @@ def batch_norm_train(
     eps: float = 1e-5,
 ) -> Any:
     axes = tuple(a for a in range(x.ndim) if a != 1)
-    mean, variance = x.mean(axes), x.var(axes, ddof=1)
+    mean, variance = x.mean(axes), x.var(axes, ddof=int(x.size > x.shape[1]))
     moved = [None if old is None else (1 - momentum) * old + momentum * new for old, new in ((running_mean, mean), (running_var, variance))]
     return _affine(_over(x, axes, eps), weight, bias, True), *moved
 

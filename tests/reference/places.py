@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 
 _COMBINE: dict[Any, Any] = {
-    None: lambda old, new: new, "update": lambda old, new: new, "add": lambda old, new: old + new, "sub": lambda old, new: old - new,
-    "mul": lambda old, new: old * new, "multiply": lambda old, new: old * new, "div": lambda old, new: old / new,
-    "max": np.maximum, "min": np.minimum, "sum": lambda old, new: old + new, "prod": lambda old, new: old * new,
-}  # fmt: skip
+    **dict.fromkeys((None, "none", "update"), lambda old, new: new),
+    **dict.fromkeys(("add", "sum"), lambda old, new: old + new),
+    **dict.fromkeys(("mul", "multiply", "prod"), lambda old, new: old * new),
+    "sub": lambda old, new: old - new,
+    "div": lambda old, new: old / new,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def gather_elements(x: Any, index: Any, axis: int) -> Any:
@@ -48,7 +52,7 @@ def tensor_scatter(x: Any, indices: Any, updates: Any, mode: str = "update") -> 
 def index_add(x: Any, index: Any, source: Any, axis: int, alpha: float = 1) -> Any:
     result = np.moveaxis(x.copy(), axis, 0)
     for i, k in enumerate(np.atleast_1d(index)):
-        result[k] += alpha * np.moveaxis(source, axis, 0)[i]
+        result[k] = result[k] + alpha * np.moveaxis(source, axis, 0)[i]
     return np.moveaxis(result, 0, axis)
 
 
@@ -275,7 +279,7 @@ PLACES: dict[str, Any] = {
     "min_pairs": extreme_pairs(np.argmin),
     "histc": lambda x, bins=100, min=0, max=0: np.histogram(x, bins, (min, max) if min != max else (x.min(), x.max()))[0],  # noqa: A006
     "bucketize": lambda x, boundaries, right=False: np.searchsorted(boundaries, x, "right" if right else "left"),
-    "steps": lambda start=0, end=None, step=1, dtype=None: np.arange(0 if end is None else start, start if end is None else end, step, dtype),
+    "steps": lambda start=0, end=None, step=1, dtype=None: np.arange(*((0, start) if end is None else (start, end)), step, dtype),
     "embedding": lambda x, weight, padding_idx=None: np.take(weight, x, 0),
     "depth_to_space": lambda x, block: blocks(x, block, False),
     "space_to_depth": lambda x, block: blocks(x, block, True),

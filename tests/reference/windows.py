@@ -64,13 +64,20 @@ def conv_transpose(
 
 
 def conv2d_input(x: Any, weight: Any, size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    """The transpose of `conv`, one input element after the other."""
-    result = np.zeros(size)
-    for place in np.ndindex(*size):
-        one = np.zeros(size)
-        one[place] = 1
-        result[place] = (conv(one, weight, None, stride, padding, dilation, groups) * x).sum()
-    return result
+    """Each element times the kernel, added where `conv` reads; what falls on the border is cut off."""
+    step, far, kernel = each(stride, 2), each(dilation, 2), weight.shape[2:]
+    border = edges(padding, size[2:], kernel, step, far)
+    wide = np.zeros((*size[:2], *(n + before + after for n, (before, after) in zip(size[2:], border, strict=True))))
+    outer, inner = x.shape[1] // groups, weight.shape[1]
+    for o, place in product(range(x.shape[1]), np.ndindex(*x.shape[2:])):
+        first = o // outer * inner
+        cut = tuple(slice(p * s, p * s + d * (k - 1) + 1, d) for p, s, d, k in zip(place, step, far, kernel, strict=True))
+        wide[(slice(None), slice(first, first + inner), *cut)] += x[(slice(None), o, *place)].reshape(-1, 1, 1, 1) * weight[o]
+    return wide[(..., *(slice(before, before + n) for n, (before, _) in zip(size[2:], border, strict=True)))]
+
+
+def conv_tbc(x: Any, weight: Any, bias: Any = None, padding: int = 0) -> Any:
+    return conv(x.transpose(1, 2, 0), weight.transpose(2, 1, 0), bias, padding=padding).transpose(2, 0, 1)
 
 
 # --- pooling ----------------------------------------------------------------------------------------------
@@ -158,20 +165,26 @@ def adaptive(rank: int, best: bool) -> Any:
     return function
 
 
-def lp_pool2d(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
-    sums = avg_pool(2)(abs(x) ** norm_type, kernel_size, stride, ceil_mode=ceil_mode, divisor_override=1)
-    return sums ** (1 / norm_type)
+def lp_pool(rank: int) -> Any:
+    def function(x: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        sums = avg_pool(rank)(abs(x) ** norm_type, kernel_size, stride, ceil_mode=ceil_mode, divisor_override=1)
+        return sums ** (1 / norm_type)
+
+    return function
 
 
-def max_unpool2d(x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
-    kernel, edge = each(kernel_size, 2), each(padding, 2)
-    step = kernel if stride is None else each(stride, 2)
-    size = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-2:], step, edge, kernel, strict=True)]
-    size = list(output_size[-2:]) if output_size else size
-    result = np.zeros((*x.shape[:-2], math.prod(size)))
-    for place in np.ndindex(x.shape):
-        result[(*place[:-2], indices[place])] = x[place]
-    return result.reshape(*x.shape[:-2], *size)
+def max_unpool(rank: int) -> Any:
+    def function(x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+        kernel, edge = each(kernel_size, rank), each(padding, rank)
+        step = kernel if stride is None else each(stride, rank)
+        size = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[-rank:], step, edge, kernel, strict=True)]
+        size = list(output_size[-rank:]) if output_size else size
+        result = np.zeros((*x.shape[:-rank], math.prod(size)))
+        for place in np.ndindex(x.shape):
+            result[(*place[:-rank], indices[place])] = x[place]
+        return result.reshape(*x.shape[:-rank], *size)
+
+    return function
 
 
 # --- patches and sizes --------------------------------------------------------------------------------------
@@ -266,6 +279,8 @@ WINDOWS: dict[str, Any] = {
     **{f"conv_transpose{rank}d": conv_transpose for rank in (1, 2, 3)},
     **{f"max_pool{rank}d": max_pool(rank) for rank in (1, 2, 3)},
     **{f"avg_pool{rank}d": avg_pool(rank) for rank in (1, 2, 3)},
+    **{f"lp_pool{rank}d": lp_pool(rank) for rank in (1, 2, 3)},
+    **{f"max_unpool{rank}d": max_unpool(rank) for rank in (1, 2, 3)},
     **{f"adaptive_{word}_pool{rank}d": adaptive(rank, word == "max") for rank in (1, 2, 3) for word in ("max", "avg")},
-    **{f.__name__: f for f in (conv2d_input, lp_pool2d, max_unpool2d, unfold, fold, interpolate, grid_sample, affine_grid)},
+    **{f.__name__: f for f in (conv2d_input, conv_tbc, unfold, fold, interpolate, grid_sample, affine_grid)},
 }

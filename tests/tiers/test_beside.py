@@ -158,12 +158,20 @@ def doubled(x: Any) -> Any:
     return y * 2
 
 
+@pytest.fixture
+def pythons_interrupts() -> Iterator[None]:
+    """An interrupt raises KeyboardInterrupt. MindSpore, once it has compiled a graph in this process, ends the process instead."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _interrupt_after(seconds: float) -> None:
     threading.Timer(seconds, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals for one thread")
-def test_an_interrupt_does_not_wait_and_what_was_given_up_ends(everything_is_long: None) -> None:
+def test_an_interrupt_does_not_wait_and_what_was_given_up_ends(everything_is_long: None, pythons_interrupts: None) -> None:
     ended = threading.Event()
 
     def endless(_x: Any) -> Any:
@@ -271,3 +279,14 @@ def test_what_is_long(op: str, operands: tuple[Any, ...], attrs: dict[str, Any],
 @pytest.mark.parametrize("op", ["transpose", "setitem", "shape", "broadcast_to", "item"])
 def test_what_is_never_long(op: str) -> None:
     assert effort.judge(registry.row(op)) is None
+
+
+def test_tensors_passed_by_name_are_counted_where_they_are() -> None:
+    x, weights = np.arange(6), np.linspace(0.0, 1.0, 6)
+    rows, scale = np.arange(12.0).reshape(3, 4), np.full(4, 2.0)
+    beside.start()
+    try:
+        testing.assert_same_bits(CallSite("bincount")(x, weights=weights), np.bincount(x, weights))
+        assert CallSite("layer_norm")(rows, normalized_shape=(4,), weight=scale, bias=scale).shape == (3, 4)
+    finally:
+        beside.stop()

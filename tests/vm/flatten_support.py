@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from bcvm_core.isa.constants import identical
 from bcvm_core.vm.flatten.reads import Reads
 from bcvm_core.vm.flatten.site import MISS, FlatSite
+from bcvm_core.vm.flatten.values import UnflattenableError
 from bcvm_core.vm.stats import Stats
 
 
@@ -37,20 +40,24 @@ class Library:
     """`vm.flatten.objects.Library` for parts."""
 
     personality = "numpy"
-    reports_events = True
     running = contextlib.nullcontext
 
-    def take(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def take(self, operands: tuple[Any, ...], originals: dict[int, Any]) -> tuple[Any, ...]:
         return operands
 
-    def give(self, result: Any) -> Any:
+    def give(self, result: Any, originals: dict[int, Any]) -> Any:
         return result
 
     def fused(self, kernel: Any) -> Any:
         return kernel
 
-    def stands_for(self, tp: type) -> type:
-        return tp
+    def class_of(self, value: Any, settled: bool) -> type:
+        if not settled:
+            raise UnflattenableError("the class of an array")
+        return type(value)
+
+    def has_own(self, value: Any, name: str, reads: Reads) -> bool:
+        return True
 
     def is_module(self, value: Any) -> bool:
         return isinstance(value, Part)
@@ -58,11 +65,14 @@ class Library:
     def entry(self, module: Any, reads: Reads) -> str:
         return "forward"
 
-    def stores(self, module: Any) -> list[dict[str, Any]]:
+    def stores(self, module: Any, reads: Reads) -> list[dict[str, Any]]:
         return []
 
-    def parts(self, module: Any) -> dict[str, Any] | None:
-        return module.parts if isinstance(module, Parts) else None
+    def getter(self, module: Any) -> Any:
+        return None
+
+    def parts(self, module: Any, reads: Reads) -> dict[str, Any] | None:
+        return reads.attribute(module, "parts") if isinstance(module, Parts) else None
 
     def is_pure(self, function: Any) -> bool:
         return False
@@ -81,7 +91,7 @@ def same(one: Any, other: Any) -> bool:
         return list(one) == list(other) and all(map(same, one.values(), other.values()))
     if isinstance(one, np.ndarray | np.generic):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-    return bool(one == other)
+    return identical(one, other)
 
 
 class Flat:
@@ -107,3 +117,69 @@ class Flat:
     @property
     def paths(self) -> int:
         return len(self.site.programs)
+
+
+class Body(Part):
+    """Any function of (self, x, ...) as a part."""
+
+    def __init__(self, function: Any, **attributes: Any) -> None:
+        self.function = function
+        self.__dict__.update(attributes)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self, *args, **kwargs)
+
+
+def shape_of(value: Any, names: dict[int, str]) -> Any:
+    """What can be seen of a result beside its numbers: which objects in it are one, and which are known outside."""
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        known = names.get(id(value))
+        if known is not None and not (isinstance(value, tuple) and known.startswith("new")):
+            return known
+        names[id(value)] = f"new{len(names)}"
+    if isinstance(value, dict):
+        return {k: shape_of(v, names) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [type(value), *(shape_of(v, names) for v in value)]
+    return type(value)
+
+
+def outcome(call: Callable[[], Any], known: dict[int, str]) -> tuple[Any, Any]:
+    """The result (or the exception) and its shape."""
+    try:
+        value = call()
+    except Exception as error:
+        return (type(error), str(error)), None
+    if value is MISS:
+        return MISS, None
+    return value, shape_of(value, dict(known))
+
+
+def outside(part: Any, args: tuple[Any, ...]) -> dict[int, str]:
+    """Names of the objects that exist before the call."""
+    found: dict[int, str] = {}
+    pending: list[tuple[str, Any]] = [("arg", args), *((f"self.{k}", v) for k, v in vars(part).items())]
+    while pending:
+        name, value = pending.pop()
+        if isinstance(value, list | tuple | dict | np.ndarray) and id(value) not in found:
+            found[id(value)] = name
+        if isinstance(value, list | tuple):
+            pending += [(f"{name}.{i}", v) for i, v in enumerate(value)]
+        elif isinstance(value, dict):
+            pending += [(f"{name}.{k}", v) for k, v in value.items()]
+    found.pop(id(args), None)
+    return found
+
+
+def agree(part: Any, *calls: tuple[Any, ...], flat: Flat | None = None) -> Flat:
+    """Every call under flattening, twice, gives what Python gives, or is left to Python."""
+    flat = flat or Flat(part)
+    for args in calls:
+        for _ in range(2):
+            known = outside(part, args)
+            expected, shape = outcome(lambda args=args: part(*args), known)  # type: ignore[misc]
+            found, found_shape = outcome(lambda args=args: flat.site(part, args, {}), known)  # type: ignore[misc]
+            if found is not MISS:
+                assert same(found, expected), f"{found!r} is not {expected!r}"
+                assert found_shape == shape
+    return flat

@@ -205,3 +205,27 @@ EMPTY: list[Callable[[Any, Any], Any]] = [
 def test_empty_tuples_and_arrays_are_arguments_like_others(call: Callable[[Any, Any], Any]) -> None:
     for x in (np.arange(6.0).reshape(2, 3), np.zeros((0, 2)), np.arange(2.0)):
         same(call, lambda x=x: (lambda *args: args[0] if args else (), x))
+
+
+CHOICES = {"exp": np.exp, "sum": np.sum, "other": other, "number": 5}
+
+
+CHOSEN: list[Callable[[Any, Any], Any]] = [
+    lambda k, x: CHOICES[k](x), lambda k, x: CHOICES[k](x, axis=0), lambda k, x: (np.exp if k == "exp" else other)(x),
+    lambda k, x: getattr(np, k)(x), lambda k, x: CHOICES[k](*[x]), lambda k, x: CHOICES[k](CHOICES["exp"](x)) + 1,
+    lambda k, x: [np.exp, np.sum][len(k) > 3](x * 2), lambda k, x: getattr(x, k)(axis=0), lambda k, x: CHOICES[k](x)(x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CHOSEN, ids=range(len(CHOSEN)))
+def test_callees_chosen_at_run_time(call: Callable[[Any, Any], Any]) -> None:
+    keys = ("exp", "sum", "other", "number", "absent")
+    same(call, *(lambda k=k, x=x: (k, x) for k in keys for x in (np.arange(3.0), np.array(["a"]), 2)))
+
+
+def test_callees_chosen_at_run_time_run_in_the_vm() -> None:
+    for number in (0, 2, 3, 5, 6):
+        linked = jit(strict=True)(CHOSEN[number])
+        expected = CHOSEN[number]("exp", np.arange(3.0))
+        assert canonical(linked("exp", np.arange(3.0))) == canonical(expected)
+        assert linked.stats().ops["exp"].call_op > 0 and linked.stats().call_host == 0

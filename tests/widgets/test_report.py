@@ -132,6 +132,17 @@ def test_a_jitted_function_needs_no_notebook() -> None:
     assert "function doubled" in text and "exp.template.float64" in text
 
 
+def test_functions_given_count_beside_the_cell(notebook: Notebook) -> None:
+    doubled(np.ones(3))
+    notebook.run("import numpy as np\nx = np.ones(3)")
+    watch = Watch(notebook.session, [doubled])
+    notebook.names["doubled"] = doubled
+    notebook.run("y = doubled(x) + 1")
+    figures = Sampler(watch).sample().figures
+    assert figures["call_op"] == 3
+    assert max(n or 0 for n in figures["units"]["function doubled"]["instructions"]["runs"]) >= 1
+
+
 def test_what_cannot_be_watched_is_said() -> None:
     with pytest.raises(BcvmError, match="no notebook"):
         bcvm_widgets.report()

@@ -144,10 +144,10 @@ class Report:
         title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
         code = html.escape(row.text)
         if row.depth:
-            code = f'<code style="padding-left: {row.depth * 2}em">{code}</code>'
+            code = f'<code style="background: none; padding-left: {row.depth * 2}em">{code}</code>'
             number = f"<small>{row.number}</small>"
         else:
-            code, number = f'<code style="white-space: pre"><b>{code}</b></code>', f"<b>{row.number}</b>"
+            code, number = f'<code style="background: none; white-space: pre"><b>{code}</b></code>', f"<b>{row.number}</b>"
         figures = [row.runs, *([row.total, row.last] if self.times else [])]
         cells = [number, code, f"<span{title}>{mark}</span>", *figures, html.escape(row.who)]
         return "<tr>" + "".join(f'<td style="{_align(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import abc
 import ast
 import builtins
 import functools
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
 from ...ops import registry
 from .expressions import Expressions
-from .values import Items, Known, Local, Method, MethodOf, Table, Traced, UnflattenableError, Value, actual_of, type_of
+from .objects import NoAttributeError
+from .plain import require_plain
+from .reads import MISSING
+from .values import (
+    Items,
+    Known,
+    Local,
+    Method,
+    MethodOf,
+    Stream,
+    Table,
+    Traced,
+    UnflattenableError,
+    Value,
+    actual_of,
+    fresh,
+    sources_of,
+    type_of,
+)
 
 _PURE: frozenset[Any] = frozenset(
     {
@@ -41,6 +61,10 @@ _PURE: frozenset[Any] = frozenset(
     }
     | {value for name, value in vars(math).items() if not name.startswith("_") and callable(value)}
 )
+_CONSUMERS = frozenset({sum, tuple, list, any, all, max, min, sorted})
+_VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
+_METACLASSES = frozenset({"builtins", "enum", "abc", "pybind11_builtins", "mindspore.common.tensor", "mindspore.common.parameter"})
+_ABSTRACT = frozenset({"collections.abc", "numbers"})
 CONTAINER_METHODS = frozenset(
     {(str, n) for n in ("lower", "upper", "startswith", "endswith", "split", "strip", "replace", "format", "join")}
     | {(dict, n) for n in ("get", "keys", "values", "items")}
@@ -55,7 +79,9 @@ class BuiltinCalls(Expressions):
 
     def _of_builtin(self, target: Any, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value | None:
         """Builtins that look at the form of their arguments."""
-        name = getattr(target, "__name__", "")
+        if not isinstance(target, type | types.BuiltinFunctionType):
+            return None
+        name = target.__name__
         if keywords or getattr(builtins, name, None) is not target:
             return None
         handler: Callable[..., Value] | None = getattr(self, f"_builtin_{name}", None)
@@ -63,70 +89,99 @@ class BuiltinCalls(Expressions):
 
     def _special(self, target: Any, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value | None:
         """Pure builtins and methods of containers: what they are given must be known."""
-        owner = getattr(target, "__self__", None)
-        if (type(owner), getattr(target, "__name__", "")) in CONTAINER_METHODS or _hashed_in(target, _PURE):
-            plain = [self.constant(a, at) for a in args]
-            named = {name: self.constant(v, at) for name, v in keywords.items()}
-            return self._again(target, plain, named)
-        return None
+        if type(target) is types.BuiltinFunctionType and not isinstance(target.__self__, types.ModuleType | None):
+            owner: Any = target.__self__
+            if (type(owner), target.__name__) not in CONTAINER_METHODS:
+                return None
+            require_plain(list(owner) if type(owner) is dict else owner, identity=True)
+        elif not isinstance(target, type | types.BuiltinFunctionType) or not _hashed_in(target, _PURE):
+            return None
+        if "key" in keywords:
+            raise UnflattenableError(f"a key for {target.__name__}")
+        look = self.key if target is functools.partial or target.__name__ in ("get", "index", "count") else self.constant
+        plain = [look(a, at) for a in args]
+        named = {name: look(v, at) for name, v in keywords.items()}
+        return made_by(target, target(*plain, **named))
 
-    @staticmethod
-    def _again(target: Any, plain: list[Any], named: dict[str, Any]) -> Value:
-        found = target(*plain, **named)
-        if type(found) in (type({}.keys()), type({}.values()), type({}.items())):
-            return Items(tuple, [Known(v) if type(v) is not tuple else Items(tuple, [Known(x) for x in v]) for v in found])
-        return Known(found)
+    def used_up(self, target: Any, args: list[Value], at: ast.AST) -> list[Value]:
+        """The arguments of a call, iterators as sequences where it does nothing else than going through them."""
+        if not any(isinstance(a, Stream) for a in args) or not is_consumer(target):
+            return args
+        return [Items(tuple, self.iterate(a, at)) if isinstance(a, Stream) else a for a in args]
 
     def _builtin_len(self, at: ast.AST, value: Value) -> Value:
         if isinstance(value, Items | Table):
             return Known(len(value.values))
         if isinstance(value, Known):
             return Known(len(self.iterate(value, at)))
+        if not isinstance(value, Traced):
+            raise UnflattenableError("the length of an iterator")
+        self.require_own([value], "__len__")
         return self.recorder.op(registry.row("len"), [value], syntax=False, at=at)
 
-    def _seen(self, value: Value) -> type:
-        return self.reader.library.stands_for(type_of(value))
+    def _seen(self, value: Value, at: ast.AST) -> type:
+        """The class of a value, the same in every run."""
+        if isinstance(value, Known):
+            return self.reader.class_of(value.value)
+        if not isinstance(value, Traced):
+            return type_of(value)
+        if value.is_tensor:
+            return self.reader.library.class_of(value.actual, self.recorder.is_settled(value))
+        return type(value.actual) if self.recorder.is_settled(value) else type(self.recorder.expect(value, at))
 
     def _builtin_isinstance(self, at: ast.AST, value: Value, classes: Value) -> Value:
-        return Known(issubclass(self._seen(value), self.constant(classes, at)))
+        union = isinstance(classes, Known) and type(classes.value) is types.UnionType
+        found: Any = actual_of(classes) if union else self.key(classes, at)
+        for cls in _one_by_one(found):
+            meta = type(cls)
+            if meta.__module__ not in _METACLASSES or (meta is abc.ABCMeta and cls.__module__ not in _ABSTRACT):
+                raise UnflattenableError(f"{getattr(cls, '__name__', cls)} may have a way of its own to know its instances")
+        return Known(issubclass(self._seen(value, at), found))
 
     def _builtin_type(self, at: ast.AST, value: Value) -> Value:
-        return Known(self._seen(value))
+        return Known(self._seen(value, at))
 
     def _builtin_getattr(self, at: ast.AST, owner: Value, name: Value, *default: Value) -> Value:
         try:
             return self.attribute(owner, self.constant(name, at), at)
-        except UnflattenableError:
-            if default and isinstance(owner, Known) and not hasattr(owner.value, self.constant(name, at)):
+        except NoAttributeError:
+            if default:
                 return default[0]
             raise
 
     def _builtin_hasattr(self, at: ast.AST, owner: Value, name: Value) -> Value:
+        wanted = self.constant(name, at)
         if isinstance(owner, Traced):
-            return Known(hasattr(self._seen(owner), self.constant(name, at)))
+            found = getattr(self._seen(owner, at), wanted, None)  # not in the class: it may be in the object
+            if not isinstance(found, types.FunctionType | types.MethodDescriptorType | types.GetSetDescriptorType | property):
+                raise UnflattenableError(f"whether a {type(owner.actual).__name__} has an attribute {wanted}")
+            return Known(True)
         try:
-            self.attribute(owner, self.constant(name, at), at)
-        except UnflattenableError:
-            if isinstance(owner, Known) and not hasattr(owner.value, self.constant(name, at)):
-                return Known(False)
-            raise
+            self.attribute(owner, wanted, at)
+        except NoAttributeError:
+            return Known(False)
         return Known(True)
 
     def _builtin_callable(self, at: ast.AST, value: Value) -> Value:
         if isinstance(value, Known):
-            return Known(callable(value.value))
+            return Known(self.reader.in_class(self.reader.class_of(value.value), "__call__") is not MISSING)
+        if isinstance(value, Traced | Stream):
+            raise UnflattenableError("whether a value can be called")
         return Known(isinstance(value, Method | MethodOf | Local))
 
     def _builtin_enumerate(self, at: ast.AST, value: Value, start: Value = Known(0)) -> Value:  # noqa: B008 (immutable)
-        first = self.constant(start, at)
-        return Items(tuple, [Items(tuple, [Known(first + i), item]) for i, item in enumerate(self.iterate(value, at))])
+        first, sources = self.constant(start, at), sources_of(value)
+        return Stream([Items(tuple, [Known(first + i), item]) for i, item in enumerate(self.iterate(value, at))], sources)
 
     def _builtin_zip(self, at: ast.AST, *values: Value) -> Value:
+        sources = [source for v in values for source in sources_of(v)]
         rows = zip(*(self.iterate(v, at) for v in values), strict=False)
-        return Items(tuple, [Items(tuple, list(row)) for row in rows])
+        return Stream([Items(tuple, list(row)) for row in rows], sources)
 
     def _builtin_reversed(self, at: ast.AST, value: Value) -> Value:
-        return Items(tuple, self.iterate(value, at)[::-1])
+        if isinstance(value, Stream):
+            raise UnflattenableError("an iterator backwards")
+        return Stream(self.iterate(value, at)[::-1], sources_of(value, forwards=False))
 
     def _builtin_tuple(self, at: ast.AST, *values: Value) -> Value:
         return Items(tuple, self.iterate(values[0], at) if values else [])
@@ -149,33 +204,53 @@ class BuiltinCalls(Expressions):
             items.values.append(args[0])
         elif name == "extend" and len(args) == 1:
             items.values.extend(self.iterate(args[0], ast.Pass()))
-        elif name == "insert" and len(args) == 2 and isinstance(args[0], Known):
-            items.values.insert(args[0].value, args[1])
-        elif name == "pop" and all(isinstance(a, Known) for a in args):
-            return items.values.pop(*map(actual_of, args))
-        elif name == "reverse":
+        elif name == "insert" and len(args) == 2:
+            items.values.insert(self.constant(args[0], ast.Pass()), args[1])
+        elif name == "pop":
+            return items.values.pop(*(self.constant(a, ast.Pass()) for a in args))
+        elif name == "reverse" and not args:
             items.values.reverse()
-        elif name == "copy":
+        elif name == "copy" and not args:
             return Items(list, list(items.values))
         else:
             raise UnflattenableError(f"the list method {name}")
         return Known(None)
 
     def _table_method(self, table: Table, name: str, args: list[Value]) -> Value:
-        if name == "get" and args and isinstance(args[0], Known):
-            return table.values.get(args[0].value, args[1] if len(args) > 1 else Known(None))
+        if name == "get" and args:
+            return table.values.get(self.key(args[0], ast.Pass()), args[1] if len(args) > 1 else Known(None))
         if name == "keys" and not args:
-            return Items(tuple, [Known(k) for k in table.values])
+            return Stream([Known(k) for k in table.values], sources_of(table))
         if name == "values" and not args:
-            return Items(tuple, list(table.values.values()))
+            return Stream(list(table.values.values()), sources_of(table))
         if name == "items" and not args:
-            return Items(tuple, [Items(tuple, [Known(k), v]) for k, v in table.values.items()])
-        if name == "pop" and args and isinstance(args[0], Known) and args[0].value in table.values:
-            return table.values.pop(args[0].value)
+            return Stream([Items(tuple, [Known(k), v]) for k, v in table.values.items()], sources_of(table))
+        if name == "pop" and len(args) == 1:
+            return table.values.pop(self.key(args[0], ast.Pass()))
         if name == "update" and len(args) == 1:
             table.values.update(self.table_of(args[0]).values)
             return Known(None)
         raise UnflattenableError(f"the dict method {name}")
+
+
+def made_by(target: Any, found: Any) -> Value:
+    """The result of a builtin: an object of its own, except where it picks one of those it was given."""
+    if type(found) in _VIEWS:
+        return Stream([Known(v) if type(v) is not tuple else Items(tuple, [Known(x) for x in v]) for v in found])
+    return Known(found) if target.__name__ in ("get", "min", "max") else fresh(found)
+
+
+def is_consumer(target: Any) -> bool:
+    """Whether a builtin goes through its arguments at once and does nothing else with them."""
+    if type(target) is types.BuiltinFunctionType and isinstance(target.__self__, str):
+        return target.__name__ == "join"
+    return isinstance(target, type | types.BuiltinFunctionType) and _hashed_in(target, _CONSUMERS)
+
+
+def _one_by_one(classes: Any) -> list[Any]:
+    if type(classes) is tuple:
+        return [cls for part in classes for cls in _one_by_one(part)]
+    return list(classes.__args__) if isinstance(classes, types.UnionType) else [classes]
 
 
 def _hashed_in(value: Any, known: frozenset[Any]) -> bool:

@@ -6,17 +6,20 @@ import ast
 import functools
 import inspect
 import types
+import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from ...errors import LoweringError
 from ...frontend import source as sources
+from ...frontend.scopes import Scope
 from ...ops import registry
 from ...ops.registry import BoundCall, OpInfo, Spelling
-from .builtin_calls import CONTAINER_METHODS, BuiltinCalls
-from .objects import Library, Reader, namespace_of
+from .builtin_calls import CONTAINER_METHODS, BuiltinCalls, is_consumer, made_by
+from .objects import Library, Reader
 from .recorder import Origin, Recorder
 from .statements import Frame
-from .values import Items, Known, Local, Method, MethodOf, Table, Traced, UnflattenableError, Value
+from .values import Items, Known, Local, Method, MethodOf, Stream, Table, Traced, UnflattenableError, Value
 
 _MAX_DEPTH = 100
 
@@ -34,13 +37,20 @@ class Flattener(BuiltinCalls):
 
     def _call(self, node: ast.Call) -> Value:
         function = self._callee(node)
-        args = self.spread(node.args)
+        if node.args and isinstance(node.args[0], ast.GeneratorExp) and isinstance(function, Known) and is_consumer(function.value):
+            first = node.args[0]
+            args = [Items(tuple, self._comprehend(first.elt, first.generators)), *self.spread(node.args[1:])]
+        else:
+            args = self.spread(node.args)
         keywords: dict[str, Value] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
-                keywords.update(self.table_of(self.evaluate(keyword.value)).values)
+                given = self.table_of(self.evaluate(keyword.value)).values
             else:
-                keywords[keyword.arg] = self.evaluate(keyword.value)
+                given = {keyword.arg: self.evaluate(keyword.value)}
+            if not keywords.keys().isdisjoint(given) or not all(isinstance(name, str) for name in given):
+                raise UnflattenableError(f"an argument given twice in {self._place(node)}")
+            keywords.update(given)
         return self.call(function, args, keywords, node)
 
     def _callee(self, node: ast.Call) -> Value:
@@ -83,6 +93,7 @@ class Flattener(BuiltinCalls):
 
     def _call_known(self, function: Known, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value:
         target = function.value
+        args = self.used_up(target, args, at)
         built = self._of_builtin(target, args, keywords, at)
         if built is not None:
             return built
@@ -95,16 +106,16 @@ class Flattener(BuiltinCalls):
             return self._call_module(function, args, keywords, at)
         if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType):
             return self.inline(Method(self.reader.hold(target.__self__, function.path), target.__func__), args, keywords, at)
-        if isinstance(target, functools.partial):
-            bound = {name: self.reader.hold(v) for name, v in target.keywords.items()}
+        if type(target) is functools.partial:
+            bound = {name: self.reader.hold(v) for name, v in self.recorder.reads.all_of(target.keywords).items()}
             first: list[Value] = [self.reader.hold(v) for v in target.args]
             return self.call(self.reader.hold(target.func, function.path), [*first, *args], {**bound, **keywords}, at)
         special = self._special(target, args, keywords, at)
         if special is not None:
             return special
         if self.library.is_pure(target):
-            plain = [self.constant(a, at) for a in args]
-            return Known(target(*plain, **{k: self.constant(v, at) for k, v in keywords.items()}), function.path)
+            plain = [self.key(a, at) for a in args]
+            return Known(target(*plain, **{k: self.key(v, at) for k, v in keywords.items()}), function.path)
         if isinstance(target, types.FunctionType):
             return self.inline(target, args, keywords, at)
         return self._call_object(function, args, keywords, at)
@@ -119,9 +130,10 @@ class Flattener(BuiltinCalls):
     def _call_object(self, function: Known, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value:
         """An object whose class has a `__call__` in Python."""
         target = function.value
-        if isinstance(target, type | types.BuiltinFunctionType | types.BuiltinMethodType):
-            raise UnflattenableError(f"a call of {getattr(target, '__qualname__', target)}")
-        found = next((namespace_of(c)["__call__"] for c in type(target).__mro__ if "__call__" in c.__dict__), None)
+        if isinstance(target, type | types.BuiltinFunctionType):
+            raise UnflattenableError(f"a call of {target.__qualname__ if type(target) is not type else target.__name__}")
+        self.recorder.reads.attribute(target, "__class__")  # which stays
+        found = self.reader.in_class(type(target), "__call__")
         if not isinstance(found, types.FunctionType):
             raise UnflattenableError(f"a call of {function.path or type(target).__name__}")
         return self.inline(Method(function, found), args, keywords, at)
@@ -140,6 +152,8 @@ class Flattener(BuiltinCalls):
             return None
         if bound.op.family == "random" or bound.op.writes:
             raise UnflattenableError(f"{bound.op.name} has an effect of its own")
+        if not registry.has_needed(found[1], _members([*bound.operands, *bound.attrs.values()])):
+            raise UnflattenableError(f"no tensor of the library among the operands of {bound.op.name}")
         return self._emit(bound, at)
 
     def _emit(self, bound: BoundCall, at: ast.AST) -> Value:
@@ -167,11 +181,14 @@ class Flattener(BuiltinCalls):
         if isinstance(receiver, Items):
             return self._list_method(receiver, name, args, keywords)
         if isinstance(receiver, Table):
+            if keywords:
+                raise UnflattenableError(f"parameters of the dict method {name}")
             return self._table_method(receiver, name, args)
         if not receiver.is_tensor:
-            if (type(receiver.actual), name) in CONTAINER_METHODS:
+            if (type(receiver.actual), name) in CONTAINER_METHODS and not keywords:
                 plain = [self.constant(v, at) for v in (receiver, *args)]
-                return Known(getattr(plain[0], name)(*plain[1:]))
+                method_of = getattr(plain[0], name)
+                return made_by(method_of, method_of(*plain[1:]))
             raise UnflattenableError(f"the method {name} of a {type(receiver.actual).__name__}")
         found = registry.method_spelling_for(type(receiver.actual), name)
         if found is None or name.endswith("_"):
@@ -201,6 +218,7 @@ class Flattener(BuiltinCalls):
         path = target.receiver.path if isinstance(target, Method) else self.frame.path
         frame = Frame(function.__qualname__, source.filename, function.__globals__, closure, path)
         frame.names = names
+        frame.locals = local_names(source.node)
         first = next(iter(names.values()), None)
         frame.owner = first if isinstance(first, Known) else None
         return self._run(frame, source.node)
@@ -235,12 +253,14 @@ class Flattener(BuiltinCalls):
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or len(args) > len(plain):
             raise UnflattenableError("a local function with parameters of a special kind")
         defaults = zip(plain[len(plain) - len(function.defaults) :], function.defaults, strict=True)
-        names = dict(defaults) | dict(zip(plain, args, strict=False)) | keywords
-        if set(names) != set(plain):
+        given = dict(zip(plain, args, strict=False))
+        names = dict(defaults) | given | keywords
+        if set(names) != set(plain) or not given.keys().isdisjoint(keywords) or arguments.posonlyargs:
             raise UnflattenableError("a local function called with other arguments")
         outer = function.frame
         frame = Frame(getattr(function.node, "name", "<lambda>"), outer.filename, outer.globals, outer.closure, outer.path, outer)
         frame.names = names
+        frame.locals = local_names(function.node)
         return self._run(frame, function.node)
 
     def _run(self, frame: Frame, node: ast.AST) -> Value:
@@ -258,23 +278,42 @@ class Flattener(BuiltinCalls):
 
 def _value(value: Any) -> Value:
     """An argument as `registry.bind` gives it: a value, a tuple of values (`*args`), or a plain object (fixed attributes)."""
-    if isinstance(value, Known | Traced | Items | Table | Method | MethodOf | Local):
+    if isinstance(value, Known | Traced | Items | Table | Stream | Method | MethodOf | Local):
         return value
     if isinstance(value, tuple) and value and not all(map(_is_plain, value)):
         return Items(tuple, [_value(v) for v in value])
     return Known(value)
 
 
+def _members(values: Iterable[Any]) -> list[Any]:
+    """What arguments are in this run, those in displays one by one."""
+    found: list[Any] = []
+    for value in map(_value, values):
+        if isinstance(value, Items):
+            found += _members(value.values)
+        elif isinstance(value, Known | Traced):
+            found.append(value.value if isinstance(value, Known) else value.actual)
+    return found
+
+
 def _is_plain(value: Any) -> bool:
-    return not isinstance(value, Known | Traced | Items | Table | Method | MethodOf | Local)
+    return not isinstance(value, Known | Traced | Items | Table | Stream | Method | MethodOf | Local)
 
 
 def signature_of(function: types.FunctionType) -> inspect.Signature:
-    """The parameters of the function itself (not of what it wraps)."""
-    return inspect.signature(function, follow_wrapped=False)
+    """The parameters of the function itself (not of what it wraps, nor what it says of itself)."""
+    bare = types.FunctionType(function.__code__, {}, function.__name__, function.__defaults__, function.__closure__)
+    bare.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(bare)
 
 
-_sources: dict[types.CodeType, sources.FunctionSource] = {}
+@functools.lru_cache(maxsize=1024)
+def local_names(node: ast.AST) -> frozenset[str]:
+    """The local variables of a function."""
+    return frozenset(Scope(node).local)
+
+
+_sources: weakref.WeakKeyDictionary[types.CodeType, sources.FunctionSource] = weakref.WeakKeyDictionary()
 
 
 def source_of(function: types.FunctionType) -> tuple[sources.FunctionSource, types.CodeType]:

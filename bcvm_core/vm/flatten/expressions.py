@@ -7,26 +7,40 @@ import operator
 from typing import Any
 
 from ...ops import registry
-from .objects import PropertyRead, Reader
+from .looking import PLAIN, Looking
+from .objects import NoAttributeError, PropertyRead
+from .plain import require_plain
 from .reads import MISSING
-from .recorder import Recorder
-from .statements import Statements
-from .values import Items, Known, Local, Method, MethodOf, Table, Traced, UnflattenableError, Value, actual_of, is_known, type_of
+from .statements import Frame
+from .values import (
+    Items,
+    Known,
+    Local,
+    Method,
+    MethodOf,
+    Table,
+    Traced,
+    UnflattenableError,
+    Value,
+    actual_of,
+    fresh,
+    is_known,
+    type_of,
+)
 
-_PLAIN = frozenset({bool, int, float, complex, str, bytes, tuple, list, dict, type(None), range, slice, type(Ellipsis)})
 _OPERATORS: dict[str, Any] = {
     "Add": operator.add, "Sub": operator.sub, "Mult": operator.mul, "Div": operator.truediv, "FloorDiv": operator.floordiv,
     "Mod": operator.mod, "Pow": operator.pow, "BitAnd": operator.and_, "BitOr": operator.or_, "BitXor": operator.xor,
     "LShift": operator.lshift, "RShift": operator.rshift, "USub": operator.neg, "UAdd": operator.pos, "Invert": operator.invert,
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge,
 }  # fmt: skip
+_NAMES = {"Mult": "mul", "Div": "truediv", "BitAnd": "and", "BitOr": "or", "BitXor": "xor", "USub": "neg", "UAdd": "pos",
+          "NotEq": "ne", "LtE": "le", "GtE": "ge"}  # fmt: skip
+METHODS = {name: tuple(f"__{form}{_NAMES.get(name, name.lower())}__" for form in ("", "r", "i")) for name in _OPERATORS}
 
 
-class Expressions(Statements):
+class Expressions(Looking):
     """Evaluates expressions; calls are the subclass's."""
-
-    recorder: Recorder
-    reader: Reader
 
     def call(self, function: Value, args: list[Value], keywords: dict[str, Value], at: ast.AST) -> Value:
         raise NotImplementedError
@@ -53,6 +67,8 @@ class Expressions(Statements):
             if node.id in frame.names:
                 found: Value = frame.names[node.id]
                 return found
+            if node.id in frame.locals:
+                raise UnflattenableError(f"the name {node.id} is not bound")
             if node.id in frame.closure:
                 value = self.recorder.reads.closure(frame.closure[node.id])
                 if value is MISSING:
@@ -71,11 +87,16 @@ class Expressions(Statements):
         if isinstance(owner, Known) and registry.personality_of(type(owner.value)) is not None:
             owner = self.recorder.capture(owner.value, owner.path)
         if isinstance(owner, Traced):
+            self.require_own([owner], name)
             row = registry.attribute_spelling_for(type(owner.actual), name)
             if row is not None:
                 return self.recorder.op(row[0], [owner], dict(self._fixed(row[1])), syntax=True, at=at)
+            if not self.has_method(owner, name):
+                raise UnflattenableError(f"the attribute {name} of a {type(owner.actual).__name__}")
             return MethodOf(owner, name)
         if isinstance(owner, Items | Table):
+            if not hasattr(type_of(owner), name):
+                raise NoAttributeError(f"a {type_of(owner).__name__} has no attribute {name}")
             return MethodOf(owner, name)
         if not isinstance(owner, Known):
             raise UnflattenableError(f"an attribute {name} of a function")
@@ -83,6 +104,13 @@ class Expressions(Statements):
             return self.reader.attribute(owner, name)
         except PropertyRead as found:
             return self.inline(found.getter, [], {}, at)
+
+    def has_method(self, owner: Traced, name: str) -> bool:
+        """Whether the library's method of that name is what the attribute is, and no other that somebody put in its place."""
+        tp = type(owner.actual)
+        if registry.personality_of(tp) is None:
+            return callable(getattr(tp, name, None))
+        return registry.method_spelling_for(tp, name) is not None
 
     @staticmethod
     def _fixed(spelling: registry.Spelling) -> dict[str, Value]:
@@ -112,7 +140,7 @@ class Expressions(Statements):
             if key is None:
                 table.values.update(self.table_of(self.evaluate(value)).values)
             else:
-                table.values[self.constant(self.evaluate(key), key)] = self.evaluate(value)
+                table.values[self.key(self.evaluate(key), key)] = self.evaluate(value)
         return table
 
     def table_of(self, value: Value) -> Table:
@@ -120,6 +148,7 @@ class Expressions(Statements):
         if isinstance(value, Table):
             return value
         if isinstance(value, Known) and type(value.value) is dict:
+            require_plain(list(value.value), identity=True)
             return Table({key: Known(v) for key, v in value.value.items()})
         raise UnflattenableError("a mapping that depends on the operands")
 
@@ -136,7 +165,8 @@ class Expressions(Statements):
             if isinstance(part, ast.FormattedValue):
                 if part.conversion not in (-1, ord("s")) or part.format_spec is not None:
                     raise UnflattenableError("a formatted text")
-                texts.append(str(self.constant(self.evaluate(part.value), part)))
+                found = self.constant(self.evaluate(part.value), part)
+                texts.append(str(found) if part.conversion == ord("s") else format(found))
             else:
                 assert isinstance(part, ast.Constant)
                 texts.append(str(part.value))
@@ -146,21 +176,31 @@ class Expressions(Statements):
         return Items(list, self._comprehend(node.elt, node.generators))
 
     def _generatorexp(self, node: ast.GeneratorExp) -> Value:
-        return Items(tuple, self._comprehend(node.elt, node.generators))
+        raise UnflattenableError(f"a generator expression that is not used up at once, in {self._place(node)}")
 
     def _comprehend(self, element: ast.expr, generators: list[ast.comprehension]) -> list[Value]:
-        if not generators:
-            return [self.evaluate(element)]
-        first, rest = generators[0], generators[1:]
+        """The values of a comprehension: a scope of its own, in which only the first iterable is not evaluated."""
+        outer = self.frame
+        first = generators[0]
+        source = self.evaluate(first.iter)
+        frame = Frame(outer.name, outer.filename, outer.globals, outer.closure, outer.path, outer)
+        frame.depth, frame.is_comprehension = outer.depth, True
+        frame.locals = frozenset(n.id for g in generators for n in ast.walk(g.target) if isinstance(n, ast.Name))
+        self.frame = frame
+        try:
+            return self._rounds(element, source, generators)
+        finally:
+            self.frame = outer
+
+    def _rounds(self, element: ast.expr, source: Value, generators: list[ast.comprehension]) -> list[Value]:
+        first, *rest = generators
         if first.is_async:
             raise UnflattenableError("an asynchronous comprehension")
-        saved = dict(self.frame.names)
         values: list[Value] = []
-        for item in self.iterate(self.evaluate(first.iter), first.iter):
+        for item in self.steps(source, first.iter):
             self.assign(first.target, item)
             if all(self.truth(self.evaluate(test), test) for test in first.ifs):
-                values += self._comprehend(element, rest)
-        self.frame.names = saved
+                values += self._rounds(element, self.evaluate(rest[0].iter), rest) if rest else [self.evaluate(element)]
         return values
 
     def _lambda(self, node: ast.Lambda) -> Value:
@@ -180,14 +220,18 @@ class Expressions(Statements):
     def operate(self, op: ast.AST, operands: list[Value], at: ast.AST) -> Value:
         """An operator of the syntax."""
         name = type(op).__name__
-        if all(isinstance(v, Known) and type(v.value) in _PLAIN for v in operands):
-            return Known(_OPERATORS[name](*map(actual_of, operands)))
+        if all(isinstance(v, Known) and type(v.value) in PLAIN for v in operands):
+            for value in operands:
+                if name not in ("Add", "Mult"):  # which do not look at items
+                    require_plain(actual_of(value))
+            return fresh(_OPERATORS[name](*map(actual_of, operands)))
         joined = self._sequences(name, operands)
         if joined is not None:
             return joined
         row = registry.by_operator(name)
         if row is None:
             raise UnflattenableError(f"the operator {name}")
+        self.require_own(operands, *METHODS.get(name, ()))
         return self.recorder.op(row, operands, syntax=True, at=at)
 
     @staticmethod
@@ -207,22 +251,22 @@ class Expressions(Statements):
     def _compare(self, node: ast.Compare) -> Value:
         left = self.evaluate(node.left)
         result: Value = Known(True)
-        for op, right_node in zip(node.ops, node.comparators, strict=True):
+        for i, (op, right_node) in enumerate(zip(node.ops, node.comparators, strict=True)):
             right = self.evaluate(right_node)
             result = self._comparison(op, left, right, node)
-            if len(node.ops) > 1 and not self.truth(result, node):
-                return Known(False)
+            if i + 1 < len(node.ops) and not self.truth(result, node):
+                return result
             left = right
-        return result if len(node.ops) == 1 else Known(True)
+        return result
 
     def _comparison(self, op: ast.cmpop, left: Value, right: Value, at: ast.expr) -> Value:
         if isinstance(op, ast.Is | ast.IsNot):
             return Known(self._same(left, right, at) is isinstance(op, ast.Is))
         if isinstance(op, ast.In | ast.NotIn):
-            item, holder = self.constant(left, at), self.constant(right, at)
+            item, holder = self.key(left, at), self.key(right, at)
             return Known((item in holder) is isinstance(op, ast.In))
         if self._of_python(left) and self._of_python(right):
-            return Known(_OPERATORS[type(op).__name__](self.constant(left, at), self.constant(right, at)))
+            return Known(_OPERATORS[type(op).__name__](self.key(left, at), self.key(right, at)))
         return self.operate(op, [left, right], at)
 
     @staticmethod
@@ -255,113 +299,11 @@ class Expressions(Statements):
 
     def _namedexpr(self, node: ast.NamedExpr) -> Value:
         value = self.evaluate(node.value)
-        self.assign(node.target, value)
+        frame: Any = self.frame
+        while frame.is_comprehension:
+            frame = frame.outer
+        self.bind(frame, node.target.id, value)
         return value
-
-    # -- subscripts ---------------------------------------------------------------------------------
-
-    def _subscript(self, node: ast.Subscript) -> Value:
-        return self.item(self.evaluate(node.value), self.evaluate(node.slice), node)
-
-    def item(self, holder: Value, index: Value, at: ast.AST) -> Value:
-        """`holder[index]`."""
-        if isinstance(holder, Known) and self.reader.library.is_module(holder.value):
-            return self._part(holder, index, at)
-        if isinstance(holder, Known) and type(holder.value) in (list, tuple, dict, str, range) and isinstance(index, Known):
-            return Known(holder.value[index.value], f"{holder.path}._{index.value}" if holder.path else "")
-        if isinstance(holder, Items) and is_known(index):
-            found = holder.values[actual_of(index)]
-            return Items(holder.kind, found) if isinstance(found, list) else found
-        if isinstance(holder, Table):
-            return holder.values[self.constant(index, at)]
-        if isinstance(holder, Known) and registry.personality_of(type(holder.value)) is None and type(holder.value) not in (list, tuple):
-            raise UnflattenableError(f"an item of a {type(holder.value).__name__}")
-        row = registry.by_operator("Subscript")
-        assert row is not None
-        return self.recorder.op(row, [holder, index], syntax=True, at=at)
-
-    def _part(self, holder: Known, index: Value, at: ast.AST) -> Value:
-        parts = self.reader.library.parts(holder.value)
-        key = self.constant(index, at)
-        if parts is None:
-            raise UnflattenableError(f"an item of a {type(holder.value).__name__}")
-        held = self.recorder.reads.all_of(parts)
-        name = key if key in held else list(held)[key] if type(key) is int else None
-        if name is None:
-            raise UnflattenableError(f"a slice of a {type(holder.value).__name__}")
-        return Known(held[name], f"{holder.path}._{name}")
-
-    # -- what Python must know ----------------------------------------------------------------------
-
-    def constant(self, value: Value, at: ast.AST) -> Any:
-        """The value as Python must know it now; what depends on the operands is held to this run's value by a CHECK."""
-        if isinstance(value, Traced):
-            return self.recorder.expect(value, at)
-        if isinstance(value, Items):
-            return value.kind(self.constant(v, at) for v in value.values)
-        if isinstance(value, Table):
-            return {key: self.constant(v, at) for key, v in value.values.items()}
-        if isinstance(value, Known):
-            return value.value
-        raise UnflattenableError("a function as a value")
-
-    def truth(self, value: Value, at: ast.AST) -> bool:
-        """The truth value of something a branch depends on."""
-        if isinstance(value, Items):
-            return bool(value.values)
-        if isinstance(value, Table):
-            return bool(value.values)
-        if isinstance(value, Traced):
-            if type(value.actual) is not bool:
-                tested = self.recorder.op(registry.row("bool"), [value], syntax=False, at=at)
-                assert isinstance(tested, Traced)
-                value = tested
-            return bool(self.recorder.expect(value, at))
-        if not isinstance(value, Known):
-            return True
-        if registry.personality_of(type(value.value)) is not None:
-            return self.truth(self.recorder.capture(value.value, value.path), at)
-        if type(value.value) in _PLAIN:
-            return bool(value.value)
-        parts = self.reader.library.parts(value.value) if self.reader.library.is_module(value.value) else None
-        if parts is not None:
-            return bool(self.recorder.reads.all_of(parts))
-        if any(hasattr(type(value.value), name) for name in ("__bool__", "__len__")):
-            raise UnflattenableError(f"the truth of a {type(value.value).__name__}")
-        return True
-
-    def iterate(self, value: Value, at: ast.AST) -> list[Value]:
-        """The items of an iterable, in order."""
-        if isinstance(value, Items):
-            return list(value.values)
-        if isinstance(value, Table):
-            return [Known(key) for key in value.values]
-        if isinstance(value, Traced):
-            return self._iterate_traced(value, at)
-        if not isinstance(value, Known):
-            raise UnflattenableError("iterating over a function")
-        if self.reader.library.is_module(value.value):
-            parts = self.reader.library.parts(value.value)
-            if parts is not None:
-                return [Known(part, f"{value.path}._{key}") for key, part in self.recorder.reads.all_of(parts).items()]
-        if registry.personality_of(type(value.value)) is not None:
-            return self._iterate_traced(self.recorder.capture(value.value, value.path), at)
-        if type(value.value) in (list, tuple, range, str, dict):
-            return [Known(item, f"{value.path}._{i}" if value.path else "") for i, item in enumerate(value.value)]
-        raise UnflattenableError(f"iterating over a {type(value.value).__name__}")
-
-    def _iterate_traced(self, value: Traced, at: ast.AST) -> list[Value]:
-        if type(value.actual) in (tuple, list):
-            return self.recorder.unpack(value, len(value.actual), at)
-        if not value.is_tensor or not value.actual.shape:
-            raise UnflattenableError(f"iterating over a {type(value.actual).__name__}")
-        length = self.recorder.op(registry.row("len"), [value], syntax=False, at=at)
-        return [self.item(value, Known(i), at) for i in range(self.constant(length, at))]
-
-    def items_of(self, value: Value, count: int, at: ast.AST) -> list[Value]:
-        if isinstance(value, Traced) and type(value.actual) in (tuple, list):
-            return self.recorder.unpack(value, count, at)
-        return self.iterate(value, at)
 
 
 def _parts(value: Value) -> list[Value] | None:
@@ -376,6 +318,3 @@ def _holds_tensor(value: Value) -> bool:
     if isinstance(value, Items):
         return any(map(_holds_tensor, value.values))
     return registry.personality_of(type_of(value)) is not None
-
-
-__all__ = ["Expressions"]

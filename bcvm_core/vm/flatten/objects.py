@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import builtins
 import enum
-import functools
 import gc
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from .reads import MISSING, Reads
+from .reads import HEAP_TYPE, MISSING, Reads
 from .values import Known, Method, UnflattenableError, Value
 
-_PLAIN_GETATTRIBUTE: Any = object.__getattribute__
+_GETATTRIBUTE: Any = object.__dict__["__getattribute__"]
+_MAX_DEPTH = 8  # of containers
 _TITLES = ("__name__", "__qualname__", "__module__")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 
@@ -23,13 +23,12 @@ class Library(Protocol):
     """What the library whose models are flattened (MindSpore) must say of its objects."""
 
     personality: str
-    reports_events: bool  # whether floating-point events of its ops are reported, as NumPy's are
 
-    def take(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Operands of a call as the program works on them."""
+    def take(self, operands: tuple[Any, ...], originals: dict[int, Any]) -> tuple[Any, ...]:
+        """Operands of a call as the program works on them. Where containers are copied for that, `originals` gets id(copy) -> container."""
 
-    def give(self, result: Any) -> Any:
-        """The result of a program as the caller sees it."""
+    def give(self, result: Any, originals: dict[int, Any]) -> Any:
+        """The result of a program as the caller sees it: containers of `originals` as themselves, what is one object as one object."""
 
     def running(self) -> AbstractContextManager[Any]:
         """The state in which programs run."""
@@ -37,8 +36,14 @@ class Library(Protocol):
     def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """`kernel`, which takes and gives arrays (or None), as a function of the values that programs work on."""
 
-    def stands_for(self, tp: type) -> type:
-        """The type that the user would see where the program has a value of type `tp`."""
+    def class_of(self, value: Any, settled: bool) -> type:
+        """The class that the user would see of a tensor in a program, `settled` when it comes from the operands in the same way each time.
+
+        Raises UnflattenableError where it may be another one in another run.
+        """
+
+    def has_own(self, value: Any, name: str, reads: Reads) -> bool:
+        """Whether the class of a tensor has its library's own method under this name, now and while the reads hold."""
 
     def is_module(self, value: Any) -> bool:
         """Whether the object is a model part: called like a function, with parts and parameters of its own."""
@@ -46,10 +51,13 @@ class Library(Protocol):
     def entry(self, module: Any, reads: Reads) -> str:
         """The name of the method that a call of a model part runs. Raises UnflattenableError where a call does more than that."""
 
-    def stores(self, module: Any) -> list[dict[str, Any]]:
+    def stores(self, module: Any, reads: Reads) -> list[dict[str, Any]]:
         """The dictionaries in which attributes of a model part are found after its own `__dict__`."""
 
-    def parts(self, module: Any) -> dict[str, Any] | None:
+    def getter(self, module: Any) -> Any:
+        """The `__getattr__` that looks into `stores` and does nothing else."""
+
+    def parts(self, module: Any, reads: Reads) -> dict[str, Any] | None:
         """The dictionary of parts of a container of parts, in order; None when it is none."""
 
     def is_pure(self, function: Any) -> bool:
@@ -59,13 +67,21 @@ class Library(Protocol):
         """Whether the function's Python code may be evaluated in place of a call."""
 
 
-@functools.cache
 def namespace_of(cls: type) -> dict[str, Any]:
     """The dictionary behind a class's `__dict__`."""
     for found in gc.get_referents(cls.__dict__):
         if type(found) is dict:
             return found
     raise UnflattenableError(f"the namespace of {cls.__name__} cannot be read")
+
+
+def in_classes(classes: Iterable[type], name: str, reads: Reads) -> Any:
+    """What the first of some classes that has the name has under it, or MISSING; that must stay so."""
+    for cls in classes:
+        found = reads.entry(namespace_of(cls), name) if cls.__flags__ & HEAP_TYPE else cls.__dict__.get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
 
 
 def join(path: str, name: str) -> str:
@@ -88,8 +104,10 @@ class Reader:
         return Known(value, path)
 
     def _hold(self, value: Any, depth: int) -> None:
-        if depth > 8 or type(value) not in (list, tuple, dict):
+        if type(value) not in (list, tuple, dict):
             return
+        if depth > _MAX_DEPTH:
+            raise UnflattenableError("containers are nested too deeply")
         if type(value) is list:
             self.reads.contents(value)
         elif type(value) is dict:
@@ -110,67 +128,77 @@ class Reader:
     def attribute(self, owner: Known, name: str) -> Value:
         """`owner.name`, by the rules of Python and of the library's model parts."""
         value, path = owner.value, join(owner.path, name)
-        if name == "__class__" and "__class__" not in type(value).__dict__:
-            return Known(type(value), path)
-        if name in _TITLES and isinstance(value, type | types.FunctionType):
-            return Known(getattr(value, name))
         if isinstance(value, types.ModuleType):
             return self._of_module(value, name)
         if isinstance(value, type):
             return self._of_class(value, name, path)
+        if type(value) is types.FunctionType and name in _TITLES:
+            return Known(self.reads.title(value, name))
         tp = type(value)
-        if tp.__getattribute__ is not _PLAIN_GETATTRIBUTE:
+        self.reads.attribute(value, name)  # the class stays
+        if self.in_class(tp, "__getattribute__") is not _GETATTRIBUTE:
             raise UnflattenableError(f"{tp.__name__} reads its attributes by code of its own")
-        in_class = self._in_mro(tp.__mro__, name)
-        if hasattr(type(in_class), "__set__") and in_class is not MISSING:
+        in_class = self.in_class(tp, name)
+        if in_class is object.__dict__["__class__"]:
+            return Known(tp, path)
+        if in_class is not MISSING and any(hasattr(type(in_class), access) for access in ("__set__", "__delete__")):
             return self._described(owner, in_class, name, path)
-        instance = getattr(value, "__dict__", None)
-        if type(instance) is dict:
-            found = self.reads.entry(instance, name)
-            if found is not MISSING:
-                return self.hold(found, path)
+        found = self.reads.attribute(value, name)
+        if found is not MISSING:
+            return self.hold(found, path)
         if in_class is not MISSING:
             return self._described(owner, in_class, name, path)
-        if self.library.is_module(value):
-            for store in self.library.stores(value):
+        return self._missing(owner, tp, name, path)
+
+    def class_of(self, value: Any) -> type:
+        """The class of an object, which says itself of what class it is."""
+        tp = type(value)
+        self.reads.attribute(value, "__class__")
+        if self.in_class(tp, "__class__") is not object.__dict__["__class__"]:
+            raise UnflattenableError(f"{tp.__name__} says of what class it is by code of its own")
+        return tp
+
+    def _missing(self, owner: Known, tp: type, name: str, path: str) -> Known:
+        """An attribute that only `__getattr__` can find."""
+        getter = self.in_class(tp, "__getattr__")
+        if getter is MISSING:
+            raise NoAttributeError(f"{tp.__name__} has no attribute {name}")
+        if self.library.is_module(owner.value) and getter is self.library.getter(owner.value):
+            for store in self.library.stores(owner.value, self.reads):
                 found = self.reads.entry(store, name)
                 if found is not MISSING:
                     return self.hold(found, path)
+            raise NoAttributeError(f"{tp.__name__} has no attribute {name}")
         raise UnflattenableError(f"{tp.__name__} has no attribute {name} that can be read without running its code")
 
     def after(self, owner: Known, cls: type, name: str) -> Value:
         """`super(cls, owner).name`."""
-        mro = type(owner.value).__mro__
+        mro = self.reads.mro(type(owner.value))
         rest = mro[mro.index(cls) + 1 :]
-        found = self._in_mro(rest, name)
+        found = in_classes(rest, name, self.reads)
         if not isinstance(found, types.FunctionType):
             raise UnflattenableError(f"super().{name}")
         return Method(owner, found)
 
-    def _in_mro(self, mro: tuple[type, ...], name: str) -> Any:
-        for cls in mro:
-            if cls is object:
-                return cls.__dict__.get(name, MISSING)
-            found = self.reads.entry(namespace_of(cls), name)
-            if found is not MISSING:
-                return found
-        return MISSING
+    def in_class(self, cls: type, name: str) -> Any:
+        """What a class and those it inherits from have under a name, or MISSING."""
+        return in_classes(self.reads.mro(cls), name, self.reads)
 
     def _described(self, owner: Known, found: Any, name: str, path: str) -> Value:
         """A class attribute seen through an instance."""
         if isinstance(found, types.FunctionType):
             return Method(owner, found)
-        if isinstance(found, staticmethod):
+        if type(found) is staticmethod:
             return self.hold(found.__func__, path)
-        if isinstance(found, classmethod):
+        if type(found) is classmethod:
             inner: Any = found.__func__
             return Method(Known(type(owner.value), path), inner) if isinstance(inner, types.FunctionType) else self._refuse(name)
         if isinstance(found, types.MemberDescriptorType) and not isinstance(owner.value, enum.Enum):
             return self._refuse(name)  # a slot has no version
-        if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+        if type(found) is property and isinstance(found.fget, types.FunctionType):
             raise PropertyRead(Method(owner, found.fget))
         if hasattr(type(found), "__get__"):
-            if isinstance(owner.value, _PLAIN) or type(owner.value) in (list, dict, tuple):
+            if type(owner.value) in (*_PLAIN, list, dict, tuple):
                 return Known(getattr(owner.value, name), path)  # a method of a builtin value
             return self._refuse(name)
         return self.hold(found, path)
@@ -190,18 +218,26 @@ class Reader:
         return self.hold(found, f"{module.__name__.rpartition('.')[2]}.{name}")
 
     def _of_class(self, cls: type, name: str, path: str) -> Value:
-        if type(cls) is not type and not issubclass(type(cls), enum.EnumMeta) and name in type(cls).__dict__:
+        meta = type(cls)
+        own = meta is not type and self.in_class(meta, name) is not MISSING and name not in _TITLES
+        if own or type(self.in_class(meta, "__getattribute__")) is not types.WrapperDescriptorType:
             raise UnflattenableError(f"{cls.__name__}.{name} is read by its metaclass")
-        found = self._in_mro(cls.__mro__, name)
+        if name in _TITLES:
+            return Known(self.reads.title(cls, name))
+        found = self.in_class(cls, name)
         if found is MISSING:
             raise UnflattenableError(f"{cls.__name__} has no attribute {name}")
-        if isinstance(found, staticmethod):
+        if type(found) is staticmethod:
             found = found.__func__
-        elif isinstance(found, classmethod) and isinstance(found.__func__, types.FunctionType):
+        elif type(found) is classmethod and isinstance(found.__func__, types.FunctionType):
             return Method(Known(cls, path), found.__func__)
         elif hasattr(type(found), "__get__") and not isinstance(found, types.FunctionType):
             return self._refuse(name)
         return self.hold(found, path)
+
+
+class NoAttributeError(UnflattenableError):
+    """There is no such attribute, and Python would find out without running code."""
 
 
 class PropertyRead(Exception):

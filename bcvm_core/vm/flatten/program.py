@@ -12,6 +12,7 @@ from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
 from ...tiers.select import CallSite
 from ..trust import check
+from .plain import differs
 from .reads import Reads
 from .recorder import Origin, Recorder
 
@@ -32,10 +33,11 @@ class FlatProgram:
     def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse) -> None:
         """`fuse` makes what runs a segment of elementwise ops as one kernel."""
         self.reads: Reads = recorder.reads
-        self.captures = dict(recorder.captures)
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
-        register = recorder.argument(result)
+        register = recorder.result(result, {})
+        self.captures = dict(recorder.captures)
+        self.containers = {id(v): v for v in self.captures.values() if type(v) in (tuple, list, dict)}  # come out as themselves
         if register.is_const:
             dest = recorder.register()
             recorder.emit("LOAD_CONST", dest, register.index)
@@ -91,7 +93,7 @@ class _StepWriter:
         self.direct = direct
         self.captures = captures
         self.fuse = fuse
-        self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "__name__": f"{__package__}.steps"}
+        self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.kept: set[int] = set()
 
@@ -127,7 +129,7 @@ class _StepWriter:
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
         source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
-        return self.space["steps"]  # type: ignore[no-any-return]
+        return self.space.pop("steps")  # type: ignore[no-any-return]  # a cycle would keep parameters alive
 
     def _begin(self, segment: Segment) -> list[str]:
         """What follows up to the segment's end runs only when its kernel does not."""
@@ -192,10 +194,13 @@ class _StepWriter:
         return f"return r{operands[0]}"
 
     def _differs(self, found: str, expected: Arg) -> str:
-        """The test of a CHECK: identity for True, False and None; equality for numbers, texts and objects."""
+        """The test of a CHECK; as `plain.differs`, shorter where the type allows it."""
         if not expected.is_const:
-            return f"{found} is not r{expected.index} and {found} != r{expected.index}"
+            return f"differs({found}, r{expected.index})"
         value = self.program.consts[expected.index]
         if value is None or type(value) is bool:
             return f"{found} is not {value}"
-        return f"{found} != {self._const(expected.index)}"
+        constant = self._const(expected.index)
+        if type(value) in (int, str):
+            return f"type({found}) is not {type(value).__name__} or {found} != {constant}"
+        return f"differs({found}, {constant})"

@@ -17,10 +17,14 @@ from ...ops import registry
 from ...ops.registry import OpInfo
 from ...tiers.select import CallSite
 from ..trust import check
+from .plain import require_plain
 from .reads import Reads
-from .values import Items, Known, Table, Traced, UnflattenableError, Value, actual_of, is_known
+from .values import Items, Known, Table, Traced, UnflattenableError, Value, actual_of, fresh, is_known
 
 _MAX_INSTRUCTIONS = 50_000
+_CLOSED = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder"})  # ints give ints, and with floats floats
+_NUMBERS = frozenset({bool, int, float})
+_BY_ATTRIBUTES = frozenset({"conv", "nn"})  # families whose results are a tensor or a tuple of tensors as the attributes say
 _REREAD = frozenset({"shape", "ndim", "size", "dtype"})  # attributes of tensors that any library reads alike
 
 
@@ -47,6 +51,7 @@ class Recorder:
     inputs: list[str] = field(default_factory=list)
     origin: Origin = Origin("<bcvm>", "self")
     registers: int = 0
+    settled: set[int] = field(default_factory=set)  # registers whose values have the same Python type in every run
     _captured: dict[int, int] = field(default_factory=dict)  # id of a captured object -> register
     _const_index: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -81,7 +86,23 @@ class Recorder:
             self.emit("LOAD_TENSOR", dest, name, hint)
         else:
             self.emit("LOAD_VAR", dest, name)
+        self.settled.add(dest)  # operands of other types are another path's
         return Traced(dest, value)
+
+    def is_settled(self, value: Value) -> bool:
+        """Whether the value has the same Python type in every run."""
+        return isinstance(value, Known) or (isinstance(value, Traced) and value.register in self.settled)
+
+    def _settle(self, dest: int, op: OpInfo, operands: Sequence[Value]) -> None:
+        """Whether the result of an op has the same type in every run: sizes, parts of operands, sums of settled numbers."""
+        by_attributes = op.result == "any" and op.family in _BY_ATTRIBUTES and all(is_known(v) or _is_tensor(v) for v in operands)
+        if op.name in _REREAD or op.name == "len" or by_attributes:
+            self.settled.add(dest)
+        elif all(map(self.is_settled, operands)):
+            types = [type(actual_of(v)) for v in operands]
+            part = op.name == "getitem" and types[0] in (tuple, list, dict) and is_known(operands[1])
+            if part or (op.name in _CLOSED and _NUMBERS.issuperset(types)):
+                self.settled.add(dest)
 
     def capture(self, value: Any, path: str) -> Traced:
         """An object beside the operands (a parameter, an element type): the same one in every run."""
@@ -91,6 +112,7 @@ class Recorder:
             name = self._fresh(path)
             self.captures[name] = value
             self.emit("LOAD_VAR", register, name)
+            self.settled.add(register)
         return Traced(register, value)
 
     def _fresh(self, path: str) -> str:
@@ -99,6 +121,27 @@ class Recorder:
             count += 1
             name = f"{path or 'k'}_{count}"
         return name
+
+    def result(self, value: Value, made: dict[int, Arg]) -> Arg:
+        """The result of the call. Containers that were made come out new in every run, others as themselves; one that stands twice once."""
+        if id(value) in made:
+            return made[id(value)]
+        if isinstance(value, Items | Table):
+            made[id(value)] = Arg(False, self._build(value, lambda v: self.result(v, made)))
+            return made[id(value)]
+        if isinstance(value, Known) and type(value.value) in (tuple, list, dict):
+            return Arg(False, self.capture(value.value, value.path).register)
+        return self.argument(value)
+
+    def _build(self, value: Items | Table, part: Callable[[Value], Arg]) -> int:
+        """Make a container that is under construction, its parts by `part`; the register."""
+        if isinstance(value, Items):
+            opcode, parts = "BUILD_TUPLE" if value.kind is tuple else "BUILD_LIST", [part(v) for v in value.values]
+        else:
+            opcode, parts = "BUILD_DICT", [arg for key, v in value.values.items() for arg in (self.argument(Known(key)), part(v))]
+        dest = self.register()
+        self.emit(opcode, dest, tuple(parts))
+        return dest
 
     # -- operands -----------------------------------------------------------------------------------
 
@@ -110,16 +153,8 @@ class Recorder:
                 return Arg(True, self.const(plain), name)
             if isinstance(value, Known):
                 return Arg(False, self.capture(plain, value.path).register, name)
-        if isinstance(value, Items):
-            parts = tuple(self.argument(v) for v in value.values)
-            dest = self.register()
-            self.emit("BUILD_TUPLE" if value.kind is tuple else "BUILD_LIST", dest, parts)
-            return Arg(False, dest, name)
-        if isinstance(value, Table):
-            pairs = [part for key, v in value.values.items() for part in (self.argument(Known(key)), self.argument(v))]
-            dest = self.register()
-            self.emit("BUILD_DICT", dest, tuple(pairs))
-            return Arg(False, dest, name)
+        if isinstance(value, Items | Table):
+            return Arg(False, self._build(value, self.argument), name)
         if isinstance(value, Traced):
             return Arg(False, value.register, name)
         raise UnflattenableError("a function among the operands of an op")
@@ -146,28 +181,27 @@ class Recorder:
             self.direct[pc] = function
         else:
             self.sites[pc] = site  # type: ignore[assignment]
+        self._settle(dest, op, everything)
         return Traced(dest, result)
 
     def _fold(self, op: OpInfo, actuals: Sequence[Any], named: Mapping[str, Any]) -> Value:
         function = self._python_function(op)
-        if function is None:
+        if function is None or (named and not op.pure_python):
             raise UnflattenableError(f"{op.name} without operands")
-        return Known(function(*actuals, **named))
+        return fresh(function(*actuals, **named))
 
     @staticmethod
     def _python_function(op: OpInfo) -> Callable[..., Any] | None:
+        """What runs the op on Python values alone."""
         if op.scalar is not None:
-            scalar = op.scalar
-            return lambda *operands, **_attrs: scalar(*operands)
+            return op.scalar
         return op.definition if op.pure_python else None
 
     def _direct(self, op: OpInfo, values: Sequence[Value]) -> Callable[..., Any] | None:
         """What runs the op without choosing a kernel: attributes of tensors, and work on Python values alone."""
         if op.name in _REREAD and len(values) == 1:
             return op.definition
-        if any(_may_hold_tensor(v) for v in values):
-            return None
-        return op.scalar if op.scalar is not None else op.definition if op.pure_python else None
+        return None if any(_may_hold_tensor(v) for v in values) else self._python_function(op)
 
     def _write(self, op: OpInfo, operands: Sequence[Value], attrs: Mapping[str, Value], at: ast.AST | None) -> tuple[int, int]:
         short = self._const_form(op, operands, attrs)
@@ -198,19 +232,26 @@ class Recorder:
             raise UnflattenableError(f"unpacking a {type(actual).__name__} into {count} names")
         dests = tuple(self.register() for _ in range(count))
         self.emit("UNPACK", dests, value.register, at=at)
+        if self.is_settled(value):
+            self.settled.update(dests)
         return [Traced(d, v) for d, v in zip(dests, actual, strict=True)]
 
     def expect(self, value: Traced, at: ast.AST | None) -> Any:
         """The value of this run, which the program then depends on: where it differs, this path is left."""
         actual = value.actual
-        if value.is_tensor:
+        if _has_tensor([actual]):
             raise UnflattenableError("Python looks at the elements of a tensor")
+        require_plain(actual)
         if type(actual) is bool or actual is None or _is_constant(actual):
             expected = Arg(True, self.const(actual))
         else:
             expected = Arg(False, self.capture(actual, "k").register)
         self.emit("CHECK", value.register, (expected,), at=at)
         return actual
+
+
+def _is_tensor(value: Value) -> bool:
+    return isinstance(value, Traced) and value.is_tensor
 
 
 def _is_constant(value: Any) -> bool:
@@ -232,8 +273,8 @@ def _is_constant(value: Any) -> bool:
 
 def _has_tensor(values: Sequence[Any]) -> bool:
     for value in values:
-        if type(value) in (tuple, list):
-            if _has_tensor(value):
+        if type(value) in (tuple, list, dict):
+            if _has_tensor(list(value.values()) if type(value) is dict else value):
                 return True
         elif registry.personality_of(type(value)) is not None:
             return True
@@ -246,6 +287,3 @@ def _may_hold_tensor(value: Value) -> bool:
     if isinstance(value, Table):
         return True
     return _has_tensor([actual_of(value)]) or type(actual_of(value)) is dict
-
-
-__all__ = ["Origin", "Recorder"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import operator
 import types
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...ops import registry
 from .objects import Reader
-from .values import Items, Known, Local, Table, Traced, UnflattenableError, Value
+from .values import Items, Known, Local, Stream, Table, Traced, UnflattenableError, Value, current, sources_of
 
-_MAX_DEPTH = 200  # of inlined calls
 _MAX_ROUNDS = 10_000  # of one loop
 
 
@@ -27,8 +28,31 @@ class Frame:
         self.path = path
         self.outer = outer
         self.names: dict[str, Value] = {}
+        self.locals: frozenset[str] = frozenset()  # bound somewhere in the function: no names of outer scopes
+        self.is_comprehension = False
         self.owner: Known | None = None  # what `super()` starts from
         self.depth = 0
+
+
+def unchanged(sources: Sequence[tuple[Items | Table, list[Any], bool]], done: int) -> None:
+    """Raises UnflattenableError where a list or dict that is gone through has other items now than when that began.
+
+    Those it has given already may be others: `for key, value in table.items(): table[key] = ...` is usual.
+    """
+    for source, before, forwards in sources:
+        now = current(source)
+        first = done * (isinstance(source, Table) + 1) if forwards else 0
+        if len(now) != len(before) or any(map(operator.is_not, now[first:], before[first:])):
+            raise UnflattenableError("a list or dict that changes while it is iterated over")
+
+
+def _is_written(value: Value) -> bool:
+    """Whether an augmented assignment writes into the value instead of making another."""
+    if isinstance(value, Traced):
+        return type(value.actual) is list or registry.personality_of(type(value.actual)) == "numpy"
+    if isinstance(value, Known):
+        return type(value.value) not in (bool, int, float, complex, str, tuple, bytes)
+    return isinstance(value, Table | Stream)
 
 
 class _Leave(Exception):
@@ -57,13 +81,24 @@ class Statements:
     def evaluate(self, node: ast.expr) -> Value:
         raise NotImplementedError
 
+    def key(self, value: Value, at: ast.AST) -> Any:
+        raise NotImplementedError
+
     def truth(self, value: Value, at: ast.AST) -> bool:
         raise NotImplementedError
 
     def iterate(self, value: Value, at: ast.AST) -> list[Value]:
         raise NotImplementedError
 
-    def operate(self, operator: ast.AST, operands: list[Value], at: ast.AST) -> Value:
+    def steps(self, value: Value, at: ast.AST) -> Iterator[Value]:
+        """The items of an iterable, one by one. Raises UnflattenableError when it changes meanwhile."""
+        sources = sources_of(value)
+        items = self.iterate(value, at)
+        for done, item in enumerate(items):
+            yield item
+            unchanged(sources, done + 1)
+
+    def operate(self, op: ast.AST, operands: list[Value], at: ast.AST) -> Value:
         raise NotImplementedError
 
     # -- bodies -------------------------------------------------------------------------------------
@@ -110,15 +145,15 @@ class Statements:
             raise UnflattenableError(f"an assertion fails in {self._place(node)}")
 
     def _functiondef(self, node: ast.FunctionDef) -> None:
-        if node.decorator_list:
-            raise UnflattenableError(f"a decorated function in {self._place(node)}")
-        self.frame.names[node.name] = Local(node, self.frame, tuple(self.evaluate(d) for d in node.args.defaults))
+        if node.decorator_list or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node)):
+            raise UnflattenableError(f"a decorated function or a generator in {self._place(node)}")
+        self.bind(self.frame, node.name, Local(node, self.frame, tuple(self.evaluate(d) for d in node.args.defaults)))
 
     def _if(self, node: ast.If) -> None:
         self.block(node.body if self.truth(self.evaluate(node.test), node.test) else node.orelse)
 
     def _for(self, node: ast.For) -> None:
-        for item in self.iterate(self.evaluate(node.iter), node.iter):
+        for item in self.steps(self.evaluate(node.iter), node.iter):
             self.assign(node.target, item)
             try:
                 self.block(node.body)
@@ -158,18 +193,24 @@ class Statements:
         read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
         old, value = self.evaluate(read), self.evaluate(node.value)
         if isinstance(old, Items) and old.kind is list:
+            if not isinstance(node.op, ast.Add):
+                raise UnflattenableError(f"a write in place in {self._place(node)}")
             old.values.extend(self.iterate(value, node))
             return
-        if isinstance(old, Traced) and (type(old.actual) is list or registry.personality_of(type(old.actual)) == "numpy"):
+        if _is_written(old):
             raise UnflattenableError(f"a write in place in {self._place(node)}")
-        if isinstance(old, Known) and type(old.value) not in (bool, int, float, complex, str, tuple, bytes):
-            raise UnflattenableError(f"a write in place in {self._place(node)}")
-        self.frame.names[node.target.id] = self.operate(node.op, [old, value], node)
+        self.bind(self.frame, node.target.id, self.operate(node.op, [old, value], node))
+
+    def bind(self, frame: Frame, name: str, value: Value) -> None:
+        """Bind a local name."""
+        if name not in frame.locals:
+            raise UnflattenableError(f"a write to {name}, which is no local variable of {frame.name}")
+        frame.names[name] = value
 
     def assign(self, target: ast.expr, value: Value) -> None:
         """Bind a target."""
         if isinstance(target, ast.Name):
-            self.frame.names[target.id] = value
+            self.bind(self.frame, target.id, value)
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
         elif isinstance(target, ast.Subscript):
@@ -202,7 +243,7 @@ class Statements:
         holder = self.evaluate(target.value)
         index = self.evaluate(target.slice)
         if isinstance(holder, Table) and isinstance(index, Known):
-            holder.values[index.value] = value
+            holder.values[self.key(index, target)] = value
         elif isinstance(holder, Items) and holder.kind is list and isinstance(index, Known) and type(index.value) is int:
             if not -len(holder.values) <= index.value < len(holder.values):
                 raise UnflattenableError(f"an index out of range in {self._place(target)}")
