@@ -36,6 +36,19 @@ def operand_class(dtype: str, layout: str, memory: str = "host") -> OperandClass
 # --- foreign tensors ---------------------------------------------------------------------------
 
 
+class Direct(Protocol):
+    """A function in the place of a region that one kernel does whole; whatever it does not know, it hands to the region."""
+
+    function: Callable[..., Any]
+
+    @property
+    def hits(self) -> int:
+        """Runs of the kernel by the function."""
+
+    def use(self, entry: Any) -> None:
+        """Run another kernel from now on."""
+
+
 class TensorAdapter(Protocol):
     """How tensors of another library take part in CALL_OP."""
 
@@ -50,6 +63,9 @@ class TensorAdapter(Protocol):
 
     def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """`kernel`, which takes arrays and gives arrays or None, as a function of the library's tensors; None where it must not run."""
+
+    def direct(self, region: Callable[..., Any], entry: Any, tensors: Sequence[Any], guards: Sequence[Any], in_tuple: bool) -> Direct:
+        """The form in which `entry`, of a kernel, takes a region's place for tensors like these. Raises ValueError where there is none."""
 
 
 adapters: dict[type, TensorAdapter] = {}

@@ -56,6 +56,9 @@ class _SpecAdapter:
     def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *values: None
 
+    def direct(self, region: Callable[..., Any], entry: Any, tensors: Sequence[Any], guards: Sequence[Any], in_tuple: bool) -> base.Direct:
+        raise ValueError("a tensor specification has no data to run on")
+
 
 class NullDevice:
     """A device of which only the name and the memory type exist."""

@@ -6,13 +6,11 @@ dispatch mode, with arrays mixed in, with element types MindSpore refuses or BCV
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore.graph.api import _pynative_executor
 
 from .. import dtypes, fpstatus
 from ..devices import base
@@ -21,46 +19,15 @@ from ..isa.signature import OperandClass
 from ..ops import registry
 from ..ops.registry import OpInfo
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
+from .direct import DirectSite
+from .executor import is_recorded
 from .memory import DType
 from .promotion import Rule
 
-try:
-    from mindspore.utils.ms_dispatch import _DispatchGuardStack
-
-    _dispatching: Callable[[], bool] = _DispatchGuardStack.has_dispatch_guard
-except ImportError:  # another release
-
-    def _dispatching() -> bool:
-        return False
-
-
-_recording: Callable[[], bool] = _pynative_executor._executor.requires_grad
 _from_numpy = ms.Tensor.from_numpy
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _SHARING = frozenset({"astype", "cast", "copy"})  # may give a tensor over the operand's memory, as views do
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
-
-
-class _Depth(threading.local):
-    value = 0
-
-
-_theirs = _Depth()
-
-
-class LeftToMindSpore:
-    """A context manager in which every op is MindSpore's: its mixed precision is a state of the executor that changes what ops do."""
-
-    def __enter__(self) -> None:
-        _theirs.value += 1
-
-    def __exit__(self, *error: object) -> None:
-        _theirs.value -= 1
-
-
-def is_recorded() -> bool:
-    """Whether MindSpore must see each op itself now: gradients are recorded, a dispatch mode or mixed precision is on."""
-    return _recording() or _dispatching() or _theirs.value > 0
 
 
 class Adapter:
@@ -80,6 +47,10 @@ class Adapter:
     def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """A fused kernel over tensors; it sees arrays of one float type, for which MindSpore's promotion is NumPy's."""
         return _fused(kernel)
+
+    def direct(self, *site: Any) -> base.Direct:
+        """As `DirectSite`."""
+        return DirectSite(*site)
 
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Run one op with at least one MindSpore tensor among its operands; new tensors come out.

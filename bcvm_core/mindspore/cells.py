@@ -18,7 +18,7 @@ from ..jit import adopt, linker_of
 from ..vm.flatten.site import MISS, FlatSite
 from ..vm.stats import Stats
 from . import modules
-from .adapter import LeftToMindSpore, is_recorded
+from .executor import LeftToMindSpore, is_recorded
 
 _original: Callable[..., Any] = nn.Cell.__call__
 _get_mode: Callable[[], int] = context._get_mode

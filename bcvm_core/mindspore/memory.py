@@ -26,7 +26,23 @@ TO_NUMPY: dict[Any, DType] = {getattr(ms, row.name if row.name != "bool" else "b
 FROM_NUMPY: dict[DType, Any] = {numpy: mindspore for mindspore, numpy in TO_NUMPY.items()}
 NAMES: dict[Any, str] = {mindspore: dtypes.BY_NUMPY[numpy].name for mindspore, numpy in TO_NUMPY.items()}
 
-_HOST = frozenset(("CPU", "CPU:0"))
+HOST = frozenset(("CPU", "CPU:0"))
+_LIBRARY = ms.Tensor.__mro__[1]  # MindSpore's native class, whose methods the ones of Tensor call
+data_ptr = getattr(_LIBRARY, "_data_ptr", ms.Tensor.data_ptr)
+from_contiguous = getattr(_LIBRARY, "from_numpy", ms.Tensor.from_numpy)
+"""A tensor over the memory of an array that is contiguous in C's order."""
+
+
+def _host_only() -> bool:
+    try:
+        return not any(map(ms.hal.is_available, ("Ascend", "GPU")))
+    except (AttributeError, ValueError, RuntimeError):  # another release
+        return False
+
+
+HOST_ONLY = _host_only()
+"""Whether this MindSpore knows no device but the host, so that no tensor needs to be asked where it lies."""
+
 _MAX_DIMS = 8  # of MindSpore's views
 
 
@@ -99,10 +115,10 @@ def view(tensor: Any) -> Array:
     numpy = TO_NUMPY.get(tensor.dtype)
     if numpy is None:
         raise Decline(f"MindSpore tensors of type {tensor.dtype} are left to MindSpore")
-    if tensor.device not in _HOST:
+    if not HOST_ONLY and tensor.device not in HOST:
         raise Decline(f"a tensor on {tensor.device} is left to MindSpore")
     shape = tensor.shape
-    pointer = tensor.data_ptr()
+    pointer = data_ptr(tensor)
     if not pointer:
         if 0 in shape:
             return np.empty(shape, numpy)

@@ -23,18 +23,9 @@ from ..tiers.select import CallSite
 from .attributes import UnsafeAttribute
 from .forced import interpret_region
 from .plan import OnStep, PlanWriter, is_load
-from .site import NoTensorError, SiteOwner, event_texts, hold_store, idle, may_raise, warn_events
+from .site import NoTensorError, SiteOwner, event_texts, hold_store, idle, leave_to_python, may_raise, warn_events
 
 Plan = Callable[..., Any]
-
-
-def leave_to_python() -> Callable[..., None]:
-    """A region that never runs."""
-    return _none
-
-
-def _none(*_args: Any) -> None:
-    return None
 
 
 class Region:
@@ -49,7 +40,7 @@ class Region:
         self.owner = owner
         self.plans: dict[tuple[type, ...], Plan | None] = {}
         self._hits = 0
-        self.native: NativeSite | None = None  # stands in the code instead of this object, once a kernel does the whole region
+        self.native: base.Direct | None = None  # stands in the code instead of this object, once a kernel does the whole region
         self.misses = 0
         self.dead = False
         self.last_reason = ""
@@ -207,15 +198,22 @@ class RegionRunner:
     def _go_native(self, inputs: list[Any]) -> None:
         """From now on machine code does the whole region, and asks it when something is not as it was."""
         assert self.whole is not None
-        entry = self.whole.entry_of(inputs) if all(type(v) is np.ndarray and v.ndim for v in inputs) else None
-        if entry is None or len({v.dtype for v in inputs}) != 1:  # NumPy 1.x promotes 0-d arrays of another type by value
+        region, adapter = self.region, self._adapter()
+        if adapter is not None and any(base.adapter_for(t) is not adapter for t in self.types):
             return
-        region = self.region
+        try:
+            arrays = inputs if adapter is None else [adapter.array(v) for v in inputs]
+        except Decline:
+            return
+        entry = self.whole.entry_of(arrays) if all(type(v) is np.ndarray and v.ndim for v in arrays) else None
+        if entry is None or len({v.dtype for v in arrays}) != 1:  # NumPy 1.x promotes 0-d arrays of another type by value
+            return
         if region.native is not None:
             region.native.use(entry)
             return
+        make = NativeSite if adapter is None else adapter.direct
         try:
-            native = NativeSite(region, entry, len(inputs), self.code.callable_values, self.is_tree)
+            native = make(region, entry, inputs, region.code.callable_values, self.is_tree)
         except ValueError:
             self.whole = None
             return
@@ -299,18 +297,24 @@ class RegionRunner:
         whole = self._as_whole(segment)
         site = FusedSite(whole or segment, uniform=self.personality != "numpy")
         self.segments[segment.first] = site
-        if self.personality == "numpy":
-            self.whole = None if whole is None else site
-            return site.segment, site
-        adapter = next((base.adapter_for(t) for t in self.types if registry.personality_of(t) == self.personality), None)
+        adapter = self._adapter()
+        self.whole = None if whole is None else site
         return site.segment, site if adapter is None else adapter.fused(site)
+
+    def _adapter(self) -> base.TensorAdapter | None:
+        """How the tensors of the region's library are read; None for arrays."""
+        if self.personality == "numpy":
+            return None
+        return next((base.adapter_for(t) for t in self.types if registry.personality_of(t) == self.personality), None)
 
     def _as_whole(self, segment: Segment) -> Segment | None:
         """The segment with the region's own inputs and outputs, in their order, when it is all that the region does."""
         code, program = self.code, self.code.program
         ops = [pc for pc, i in enumerate(program.instructions) if op_name(i)]
         loads = tuple(i.operands[0] for i in program.instructions if i.opcode in ("LOAD_TENSOR", "LOAD_VAR"))
-        if ops != list(segment.pcs) or set(loads) != set(segment.inputs) or code.write_at is not None or code is not self.region.code:
+        if ops != list(segment.pcs) or set(loads) != set(segment.inputs) or code.write_at is not None:
+            return None
+        if code.inputs != self.region.code.inputs:
             return None
         if not segment.is_joined:
             return None

@@ -59,6 +59,15 @@ class SiteOwner:
         """A site has met no tensor for a while: take it out."""
 
 
+def leave_to_python() -> Callable[..., None]:
+    """A site that never runs."""
+    return _none
+
+
+def _none(*_args: Any) -> None:
+    return None
+
+
 def idle() -> bool:
     """Must everything run as plain Python now? (switched off, or a debugger or coverage tool wants exact lines)"""
     knobs = config.current

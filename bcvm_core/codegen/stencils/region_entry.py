@@ -64,9 +64,9 @@ def _method() -> Any:
 class NativeSite:
     """The native form of one region. `function` goes where the region was; `hits` counts what it ran itself."""
 
-    def __init__(self, region: Callable[..., Any], entry: Any, inputs: int, guards: Sequence[Any], in_tuple: bool) -> None:
-        """`entry`: of a kernel, as `entry_for` makes it. Raises ValueError where a native form is not to be had."""
-        if not available(entry) or inputs > c.INPUTS_MAX or len(guards) > c.GUARDS_MAX:
+    def __init__(self, region: Callable[..., Any], entry: Any, arrays: Sequence[Any], guards: Sequence[Any], in_tuple: bool) -> None:
+        """`entry`: of a kernel for arrays like these, as `entry_for` makes it. Raises ValueError where a native form is not to be had."""
+        if not available(entry) or len(arrays) > c.INPUTS_MAX or len(guards) > c.GUARDS_MAX:
             raise ValueError("no native form")
         self.region = region
         self.entry = entry
@@ -78,7 +78,7 @@ class NativeSite:
             (c.S_TRACE, _trace_offset()),
             (c.S_REGION, id(region)),
             (c.S_KERNEL, id(entry.__self__)),
-            (c.S_INPUTS, inputs),
+            (c.S_INPUTS, len(arrays)),
             (c.S_GUARDS, len(guards)),
             (c.S_TUPLE, int(in_tuple)),
             (c.S_LOOKS, _LOOKS),
