@@ -324,10 +324,10 @@ def interruptible() -> Callable[[], None]:
 
 
 def site_lines(table: SiteTable) -> list[str]:
-    """One line per site: place, form, ops, runs, and why it last went to the host."""
-    from .vm.linked import describe_site
+    """Per site: place, form, ops, runs, why it last went to the host, and its fused kernels."""
+    from .vm.linked import describe_kernels, describe_site
 
-    return [describe_site(site) for site in table.live]
+    return [line for site in table.live for line in (describe_site(site), *(f"       {kernel}" for kernel in describe_kernels(site)))]
 
 
 def _group(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -22,10 +22,11 @@ from ..frontend.recompile import FunctionNode
 from ..frontend.regions import MISSING
 from ..frontend.source import FunctionSource
 from ..isa.hints import ShapeHint
-from . import twin
+from ..tiers import fuse
+from . import prepare, twin
 from .former import UNREADABLE, FormerContext, Relower, SiteKey, callee
 from .observed import Observed
-from .region import Region
+from .region import Region, RegionRunner
 from .rewrite import RegionFormer
 from .site import SiteOwner
 from .stats import Stats
@@ -118,6 +119,7 @@ class Linker(SiteOwner):
         self.table = SiteTable(self)
         self.unsafe: set[str] = set()
         self.relinks = 0
+        self._prepared = False
         self.adopted = False  # its function was linked in place
         self.runs_before: dict[Site, int] = {}  # of sites, before the function was last defined
         self.functions: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()
@@ -220,6 +222,11 @@ class Linker(SiteOwner):
     def callable_rebound(self, site: Any) -> None:
         self._relink()
 
+    def region_ran(self, values: Sequence[Any]) -> None:
+        if not self._prepared:
+            self._prepared = True
+            prepare.others([s for s in self.table.live if isinstance(s, Region)], values)
+
     def site_is_native(self, site: Any) -> None:
         old = self.code
         if old is not None and site in self.table.placeholders.values():
@@ -253,10 +260,18 @@ class Linker(SiteOwner):
     def explain(self) -> str:
         """One line per site: place, form, ops, how often it ran, and why it last went to the host."""
         lines = [f"{self.name} ({self.filename})"]
-        lines += [describe_site(site, self.runs_before.get(site, 0)) for site in self.table.live]
+        for site in self.table.live:
+            lines.append(describe_site(site, self.runs_before.get(site, 0)))
+            lines += [f"       {line}" for line in describe_kernels(site)]
         if len(lines) == 1:
             lines.append("  no tensor work found")
         return "\n".join(lines)
+
+
+def describe_kernels(site: Site) -> list[str]:
+    """What was fused in a region, by pattern of its operands, and what was not and why."""
+    runners = [plan for plan in list(site.plans.values()) if isinstance(plan, RegionRunner)] if isinstance(site, Region) else []
+    return [line for runner in runners for segment in list(runner.segments.values()) for line in fuse.explain(segment)]
 
 
 def describe_site(site: Site, before: int = 0) -> str:

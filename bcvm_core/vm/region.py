@@ -105,6 +105,20 @@ class Region:
             bus.emit(Bound(repr(self), (), "[...]", 0.0))
         return runner
 
+    def prepare(self, dtype: Any) -> None:
+        """Bind to arrays and splice the kernels for one element type, before any come. Other plans are not touched."""
+        code = self.code
+        if not code.inputs or any(map(registry.is_bound_to_library, code.callable_values)):
+            return
+        types = (np.ndarray,) * len(code.inputs) + tuple(map(type, code.callable_values))
+        try:
+            runner = RegionRunner(self, code, "numpy", False, types)
+            for site in runner.segments.values():
+                site.prepare(dtype)
+        except (Decline, RecursionError):
+            return
+        self.plans.setdefault(types, runner)
+
     def miss(self) -> None:
         """Not tensors: this is not ours. After a while the site is taken out of the code."""
         self.misses += 1
@@ -193,6 +207,7 @@ class RegionRunner:
         if shapes != self.shapes:
             self.shapes = shapes
             region.owner.observe(self.code.inputs, inputs)
+            region.owner.region_ran(inputs)
         return result
 
     def _go_native(self, inputs: list[Any]) -> None:

@@ -46,6 +46,9 @@ class SiteOwner:
     def observe(self, names: Sequence[str], values: Sequence[Any]) -> None:
         """Inputs of a region, called when their shapes are others than last time."""
 
+    def region_ran(self, values: Sequence[Any]) -> None:
+        """A region has run with these inputs: others may be prepared for such."""
+
     def forget_attribute(self, name: str) -> None:
         """Reading attribute `name` may run user code: form the regions again without it."""
 

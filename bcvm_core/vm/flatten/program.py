@@ -10,6 +10,7 @@ from ...errors import Decline
 from ...frontend.lowering import op_name
 from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
+from ...tiers.fuse import FusedSite
 from ...tiers.select import CallSite
 from ..trust import check
 from .plain import differs
@@ -35,6 +36,7 @@ class FlatProgram:
         self.reads: Reads = recorder.reads
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
+        self.fused: tuple[FusedSite, ...] = ()  # the segments that run as one kernel each, for whoever looks
         register = recorder.result(result, {})
         self.captures = dict(recorder.captures)
         self.containers = {id(v): v for v in self.captures.values() if type(v) in (tuple, list, dict)}  # come out as themselves
