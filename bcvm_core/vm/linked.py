@@ -194,7 +194,7 @@ class Linker(SiteOwner):
 
     def start_again(self) -> Stats:
         """The function was defined again: its figures begin at zero. Returns those that it had."""
-        earlier, self.stats = self.stats, Stats()
+        earlier, self.stats = self.stats, self.stats.successor()
         self.runs_before = {site: site.hits for site in self.table.live}
         for site in self.table.live:
             site.last_reason = ""

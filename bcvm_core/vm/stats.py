@@ -51,6 +51,13 @@ class Stats:
         """Machine code runs `ops` and counts its runs itself: `counter` reads them when somebody asks."""
         self._native.append((ops, counter, [0]))
 
+    def successor(self) -> Stats:
+        """New counts from zero, in which machine code counts from now on. This object keeps what it has."""
+        self._take_native()
+        found = Stats()
+        found._native, self._native = self._native, []
+        return found
+
     def _take_native(self) -> None:
         for ops, counter, taken in list(self._native):
             now = counter()

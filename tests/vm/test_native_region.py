@@ -64,6 +64,18 @@ def test_machine_code_takes_the_place_of_a_region() -> None:
     assert "13 runs" in f.explain()
 
 
+def test_machine_code_counts_for_the_function_that_was_defined_last() -> None:
+    f = make()
+    warmed(f, X, X)
+    linker = linker_of(f)
+    assert linker is not None
+    earlier = linker.start_again()
+    for _ in range(5):
+        f(X, X)
+    assert f.stats().ops["maximum"].call_op == 5
+    assert earlier.ops["maximum"].call_op == 3
+
+
 @pytest.mark.parametrize("other", [
     np.ones((4, 6)), np.ones((4, 6), np.int32), np.float32(2.0), 3.0, 3, np.ones(6, np.float32), np.ones((4, 1), np.float32),
     np.ones((), np.float32), np.ones((), np.float64), np.ones((1, 4, 6), np.float32), np.ones((0, 4, 6), np.float32), [1.0] * 6,
