@@ -13,10 +13,11 @@ from .frontend.annotations import Tensor, TensorSpec
 from .jit import jit, nojit, program_of
 from .lower import lower
 from .modes import BYTECODE_VM, disable, enable, enabled, explain, set_mode, stats
+from .readiness import ready
 from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__
 
 __all__ = [
     "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "disable", "enable", "enabled", "explain", "jit", "lower",
-    "mindspore", "nojit", "ops", "override", "program_of", "set_mode", "stats",
+    "mindspore", "nojit", "ops", "override", "program_of", "ready", "set_mode", "stats",
 ]  # fmt: skip

@@ -29,8 +29,10 @@ def _int(name: str, default: int) -> int:
         return default
 
 
+OFF, WATCHED = 1, 2
 plain = ctypes.c_int64(0)
-"""Not 0 while linked code must ask its regions at every call, where machine code would not: see `Config` and `watched`."""
+"""Not 0 while linked code must ask its regions at every call, where machine code would not: `OFF` while nothing is fused,
+`WATCHED` while every call is measured."""
 
 
 @dataclass(slots=True)
@@ -41,7 +43,7 @@ class Config:
         object.__setattr__(self, name, value)
         if name in ("enabled", "fuse", "force_tier"):
             off = not getattr(self, "enabled", True) or not getattr(self, "fuse", True) or getattr(self, "force_tier", None) is not None
-            plain.value = plain.value & ~1 | off
+            plain.value = plain.value & ~OFF | (OFF if off else 0)
 
     enabled: bool = True  # BCVM_DISABLE=1 turns everything off
     log_bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1
@@ -77,7 +79,7 @@ current = _from_environment()
 
 def watched(on: bool) -> None:
     """Somebody measures every call (or stops to): machine code asks its regions meanwhile."""
-    plain.value = plain.value & ~2 | on << 1
+    plain.value = plain.value & ~WATCHED | (WATCHED if on else 0)
 
 
 @contextmanager

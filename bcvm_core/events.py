@@ -43,6 +43,17 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
+class Spliced:
+    """A fused kernel was made for a pattern of operands; `prepared`: before any of it came."""
+
+    ops: tuple[str, ...]
+    pattern: int
+    operands: str
+    prepared: bool
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class HandedBack:
     """A region gave one execution back to Python."""
 
@@ -64,7 +75,7 @@ class CellFinished:
     number: int
 
 
-Event = Lowered | Bound | Selected | HandedBack | CellStarted | CellFinished
+Event = Lowered | Bound | Selected | Spliced | HandedBack | CellStarted | CellFinished
 Listener = Callable[[Any], None]
 
 

@@ -118,11 +118,11 @@ class _View:
         self.function = weakref.ref(function)
         self.linker = linker
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         if self.name == "stats":
             return self.linker.stats
         if self.name == "explain":
-            return self.linker.explain()
+            return self.linker.explain(*args, **options)
         function = self.function() or self.linker.prototype()
         return _dis(function, *args) if self.name == "dis" else program_of(function, *args)
 

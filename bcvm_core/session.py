@@ -294,12 +294,12 @@ class CellSession:
         first = min(int(n.lineno) for n in [cell.body[0], *getattr(cell.body[0], "decorator_list", ())])
         return "\n" * (first - 1) + "".join(lines[first - 1 :])
 
-    def explain(self) -> str:
-        """One line per site of the latest cell, then of each function defined in the session that has run."""
-        lines = [line for table in (self.cells[-1].tables if self.cells else ()) for line in site_lines(table)]
+    def explain(self, brief: bool = False) -> str:
+        """The sites of the latest cell, then of each function defined in the session that has run; unless `brief`, with fused kernels."""
+        lines = [line for table in (self.cells[-1].tables if self.cells else ()) for line in site_lines(table, brief)]
         for linker in self.functions:
             if any(s.hits or s.misses for s in linker.table.live):
-                lines.append(linker.explain())
+                lines.append(linker.explain(brief))
         return "\n".join(lines) or "no tensor work found in the latest cell"
 
 
@@ -323,11 +323,15 @@ def interruptible() -> Callable[[], None]:
     return beside.stop
 
 
-def site_lines(table: SiteTable) -> list[str]:
-    """Per site: place, form, ops, runs, why it last went to the host, and its fused kernels."""
+def site_lines(table: SiteTable, brief: bool) -> list[str]:
+    """Per site: place, form, ops, runs, why it last went to the host; unless `brief`, its fused kernels."""
     from .vm.linked import describe_kernels, describe_site
 
-    return [line for site in table.live for line in (describe_site(site), *(f"       {kernel}" for kernel in describe_kernels(site)))]
+    lines = []
+    for site in table.live:
+        lines.append(describe_site(site))
+        lines += [] if brief else [f"       {line}" for line in describe_kernels(site)]
+    return lines
 
 
 def _group(body: list[ast.stmt]) -> list[ast.stmt]:

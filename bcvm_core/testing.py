@@ -255,17 +255,3 @@ def assert_close_ulp(actual: Any, expected: Any, ulp: int = 2) -> None:
     assert (np.isnan(a) == np.isnan(b)).all(), "NaN in different places"
     distance = ulp_distance(a, b)
     assert distance <= ulp, f"{distance} units in the last place apart, more than {ulp}"
-
-
-def await_stencils(timeout_s: float = 180.0) -> bool:
-    """Wait until fused kernels can be spliced; False where there are none for this machine, or the time is over."""
-    from .codegen.stencils.driver import driver
-    from .codegen.stencils.library import family
-
-    wanted = [family(4), family(8), driver()]
-    deadline = time.monotonic() + timeout_s
-    while not all(loop.ready for loop in wanted):
-        if any(loop.failed for loop in wanted) or time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

@@ -60,7 +60,7 @@ class Measure:
 
     `runs`: executions by the VM; `misses`: those that met no tensor and were Python's. `timed` of the runs were measured and took
     `total_us`; the latest took `last_us`. `kernels` have run it, the busiest first, under `signature` (0: not met yet). `reason`: why
-    its region was last left to Python, or "".
+    its region was last left to Python, or "". `fused`: the ops of the one kernel that it is part of; the first of them has its time.
     """
 
     runs: int = 0
@@ -72,6 +72,7 @@ class Measure:
     signature_text: str = ""
     kernels: tuple[str, ...] = ()
     reason: str = ""
+    fused: tuple[str, ...] = ()
 
 
 NOTHING = Measure()
@@ -267,22 +268,22 @@ class Watch:
         out: dict[Key, Measure] = {}
         for site in sites:
             runs = site.hits if record is None else record.runs(site)
-            for key, calls in _ops_of(site):
-                out[key] = self._add(out.get(key, NOTHING), runs, site, calls, marks)
+            for key, calls, fused in _ops_of(site):
+                out[key] = self._add(out.get(key, NOTHING), runs, site, calls, fused, marks)
         return out
 
-    def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], marks: Marks) -> Measure:
+    def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], fused: tuple[str, ...], marks: Marks) -> Measure:
         timed, total, last, signature = before.timed, before.total_us, before.last_us, before.signature
         for call in calls:
             timing, (calls_before, ns_before) = clock.timing(call), marks.get(call, (0, 0))
-            signature = call.signature or signature
+            signature = getattr(call, "signature", 0) or signature
             if timing is not None and timing.calls > calls_before:
                 timed += timing.calls - calls_before
                 total += (timing.total_ns - ns_before) / 1000
                 last = timing.last_ns / 1000
         kernels, reason = self._kernels_of(signature), site.last_reason or before.reason
         runs, misses = before.runs + runs, before.misses + site.misses
-        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason)
+        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, fused or before.fused)
 
     def _kernels_of(self, signature: int) -> tuple[str, ...]:
         found = self._kernels.get(signature)
@@ -325,23 +326,32 @@ def _live(tables: Iterable[SiteTable]) -> list[Site]:
     return list({id(site): site for site in found}.values())
 
 
-def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any]]]:
-    """The ops of a site: their keys, and the call sites by which they have run."""
+def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], tuple[str, ...]]]:
+    """The ops of a site: their keys, the call sites by which they have run, and the ops of the fused kernel that they are part of."""
     if not isinstance(site, Region):
         span: Span = site.key[1:]
         names = list(site.sites) or ([site.op] if site.op else [])
-        yield from (((span, name), [site.sites[name]] if name in site.sites else []) for name in names)
+        yield from (((span, name), [site.sites[name]] if name in site.sites else [], ()) for name in names)
         return
     calls: dict[Key, list[Any]] = {}
+    fused: dict[Key, tuple[str, ...]] = {}
     for plan in list(site.plans.values()):
         if isinstance(plan, RegionRunner):
+            instructions = plan.code.program.instructions
             for pc, call in list(plan.sites.items()):
-                if (key := _key(plan.code.program.instructions[pc])) is not None:
+                if (key := _key(instructions[pc])) is not None:
                     calls.setdefault(key, []).append(call)
+            for kernel in list(plan.segments.values()):
+                if not kernel.calls:
+                    continue
+                for pc in kernel.segment.pcs:
+                    if (key := _key(instructions[pc])) is not None:
+                        calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
+                        fused[key] = kernel.segment.names
     for instruction in site.code.program.instructions:
         if (key := _key(instruction)) is not None:
             calls.setdefault(key, [])
-    yield from calls.items()
+    yield from ((key, sites, fused.get(key, ())) for key, sites in calls.items())
 
 
 def _key(instruction: Instruction) -> Key | None:

@@ -42,7 +42,7 @@ class BcvmMagics(Magics):
             case "dis":
                 print(views.listing(self.cells, options.name))
             case "explain":
-                print(views.explanation(self.cells, options.name))
+                print(views.explanation(self.cells, options.name, options.brief))
             case "stats" if options.object:
                 return views.statistics(self.cells, options.name)
             case "stats":

@@ -73,6 +73,7 @@ def line_parser() -> MagicParser:
     dis.add_argument("-o", "--object", action="store_true", help="return the Program instead of printing it")
     explain = commands.add_parser("explain", help="say which statements became bytecode, and why the others did not")
     explain.add_argument("name", nargs="?", help="a function of this notebook; without it the latest cell")
+    explain.add_argument("-b", "--brief", action="store_true", help="leave out what was fused, and for which patterns of operands")
     stats = commands.add_parser("stats", help="executions per op, by CALL_OP and by CALL_HOST")
     stats.add_argument("name", nargs="?", help="a function of this notebook; without it the cells so far")
     stats.add_argument("-o", "--object", action="store_true", help="return the Stats instead of printing them")
@@ -107,7 +108,8 @@ def candidates(line: str, functions: Callable[[], Iterable[str]]) -> list[str]:
             found = (*COMMANDS, "--help")
         case ["%bcvm", ("dis" | "stats" | "explain") as command, *given]:
             names = [] if any(not text.startswith("-") for text in given) else sorted(functions())
-            flags = [] if command == "explain" or {"-o", "--object"} & set(given) else ["--object"]
+            flag = {"explain": "--brief"}.get(command, "--object")
+            flags = [] if {flag, flag[1:3]} & set(given) else [flag]
             found = (*names, *flags)
         case _:
             found = ()

@@ -66,11 +66,11 @@ def listing(cells: Cells, name: str | None) -> str:
     return name_cells(cells, disassemble(program(cells, name)).rstrip())
 
 
-def explanation(cells: Cells, name: str | None) -> str:
-    """Which statements became regions, how often they ran, why some were handed back."""
+def explanation(cells: Cells, name: str | None, brief: bool = False) -> str:
+    """Which statements became regions, how often they ran, why some were handed back; unless `brief`, what was fused in them."""
     if name is not None and modes.is_model(object_named(cells, name)):
         return modes.explain(object_named(cells, name))
-    return name_cells(cells, cells.door.explain() if name is None else _linker(cells, name).explain())
+    return name_cells(cells, cells.door.explain(brief) if name is None else _linker(cells, name).explain(brief))
 
 
 def statistics(cells: Cells, name: str | None) -> Stats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bcvm_core.events import Lowered, Selected, bus
+from bcvm_core.events import Lowered, Selected, Spliced, bus
 
 
 class FirstTimeWork:
@@ -35,7 +35,7 @@ class FirstTimeWork:
     def _on_event(self, event: Any) -> None:
         if isinstance(event, Lowered):
             self.functions_us += event.duration_us
-        elif isinstance(event, Selected):
+        elif isinstance(event, Selected | Spliced) and not getattr(event, "prepared", False):
             self.kernels_us += event.duration_us
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import config
@@ -24,6 +24,12 @@ class Timing:
         self.calls = 0
         self.total_ns = 0
         self.last_ns = 0
+
+    def add(self, spent_ns: int) -> None:
+        """One more call."""
+        self.calls += 1
+        self.total_ns += spent_ns
+        self.last_ns = spent_ns
 
 
 class Clock(OnDemand):
@@ -55,13 +61,23 @@ class Clock(OnDemand):
         def call(*operands: Any, **attrs: Any) -> Any:
             started = now()
             result = fn(*operands, **attrs)
-            spent = now() - started
-            timing.calls += 1
-            timing.total_ns += spent
-            timing.last_ns = spent
+            timing.add(now() - started)
             return result
 
         return call
+
+    def measure(self, site: Any, kernel: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """`kernel(*operands)`, measured for `site`; a kernel that gives None has not done the call."""
+        started = time.perf_counter_ns()
+        result = kernel(*operands)
+        spent = time.perf_counter_ns() - started
+        if result is not None:
+            timing = self._timings.get(site)
+            if timing is None:
+                with self._lock:
+                    timing = self._timings.setdefault(site, Timing())
+            timing.add(spent)
+        return result
 
 
 clock = Clock()

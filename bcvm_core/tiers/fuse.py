@@ -18,7 +18,10 @@ import numpy as np
 from .. import config, dtypes
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils.graph import LAYOUTS, Const, FusedGraph, Input, Node, NotFusable
+from ..events import Spliced, bus
 from ..fusion.segments import Scalar, Segment
+from .clock import clock
+from .log import logger
 
 _ndarray: Final = np.ndarray
 _TYPES: Final = tuple(row.name for row in dtypes.TABLE)
@@ -61,7 +64,8 @@ class FusedSite:
         self.retry_ns = 0  # when stencils that were on their way are asked for again
 
     def __call__(self, *values: Any) -> Any:
-        if config.plain.value:  # fusion is off, or every op is timed and so runs by itself
+        state = config.plain.value
+        if state & config.OFF:
             return None
         key = []
         for value in values:
@@ -77,7 +81,7 @@ class FusedSite:
             entry = self._prepare(types, values)
         if entry is None:
             return None
-        result = entry(*values)
+        result = entry(*values) if not state else clock.measure(self, entry, values)
         if result is not None:
             self.calls += 1
         return result
@@ -124,7 +128,14 @@ class FusedSite:
             self.entries.clear()
         number, text = _numbered(inputs)
         found = self.patterns[number] = Pattern(number, text, kernel, reason, elapsed, prepared)
+        if kernel is not None:
+            self._announce(found)
         return found
+
+    def _announce(self, pattern: Pattern) -> None:
+        if bus.active:
+            bus.emit(Spliced(self.segment.names, pattern.number, pattern.text, pattern.prepared, pattern.splice_us))
+        logger.debug("[BCVM] Splice %s for pattern=%d, %s", "+".join(self.segment.names), pattern.number, pattern.text)
 
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""

@@ -257,12 +257,12 @@ class Linker(SiteOwner):
 
     # -- read-only views --------------------------------------------------------------------------
 
-    def explain(self) -> str:
-        """One line per site: place, form, ops, how often it ran, and why it last went to the host."""
+    def explain(self, brief: bool = False) -> str:
+        """Per site: place, form, ops, how often it ran, why it last went to the host; unless `brief`, its fused kernels by pattern."""
         lines = [f"{self.name} ({self.filename})"]
         for site in self.table.live:
             lines.append(describe_site(site, self.runs_before.get(site, 0)))
-            lines += [f"       {line}" for line in describe_kernels(site)]
+            lines += [] if brief else [f"       {line}" for line in describe_kernels(site)]
         if len(lines) == 1:
             lines.append("  no tensor work found")
         return "\n".join(lines)

@@ -117,6 +117,7 @@ class Region:
                 site.prepare(dtype)
         except (Decline, RecursionError):
             return
+        runner.ahead = True
         self.plans.setdefault(types, runner)
 
     def miss(self) -> None:
@@ -145,7 +146,21 @@ class RegionRunner:
     commits. Then floating-point events are dealt with, and the write, if any, is committed.
     """
 
-    __slots__ = ("region", "code", "personality", "hidden", "is_tree", "order", "types", "sites", "segments", "whole", "steps", "shapes")
+    __slots__ = (
+        "region",
+        "code",
+        "personality",
+        "hidden",
+        "is_tree",
+        "order",
+        "types",
+        "sites",
+        "segments",
+        "whole",
+        "steps",
+        "shapes",
+        "ahead",
+    )
 
     def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool, types: tuple[type, ...]) -> None:
         self.region = region
@@ -159,6 +174,7 @@ class RegionRunner:
         self.segments: dict[int, FusedSite] = {}
         self.whole: FusedSite | None = None  # the kernel that does all of the region, where there is one
         self.shapes: list[Any] = []  # of the latest inputs
+        self.ahead = False  # made before anything of these types came, and not counted yet
         self.steps = self._generate()
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
@@ -208,6 +224,9 @@ class RegionRunner:
             self.shapes = shapes
             region.owner.observe(self.code.inputs, inputs)
             region.owner.region_ran(inputs)
+            if self.ahead:
+                self.ahead = False
+                region.owner.stats.count_bound()
         return result
 
     def _go_native(self, inputs: list[Any]) -> None:

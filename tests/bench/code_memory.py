@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bcvm_core import testing
+import bcvm_core as bcvm
 from bcvm_core.codegen.stencils import arena
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
@@ -46,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.code_memory")
     parser.add_argument("--chains", type=int, default=CHAINS)
     chains = parser.parse_args().chains
-    if not testing.await_stencils():
+    if not bcvm.ready():
         print("code_memory: left out, there are no stencils for this machine")
         return
     x = np.linspace(0.5, 1.5, 100, dtype=np.float32)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bcvm_core import testing
+import bcvm_core as bcvm
 from bcvm_core.codegen import loader
 from bcvm_core.codegen.llvm import LlvmBuilder, Value
 from bcvm_core.codegen.stencils import kernel as kernels
@@ -170,7 +170,7 @@ def same_results(runs: dict[str, Callable[[], None]], out: Any) -> None:
 
 def main() -> None:
     """Print the table."""
-    if not testing.await_stencils():
+    if not bcvm.ready():
         print("llvm_loop: left out, there are no stencils for this machine")
         return
     loops = {

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 import bcvm_core as bcvm
-from bcvm_core import testing
 from bcvm_core.codegen.stencils import kernel, region_entry, splice
 from bcvm_core.frontend import source
 from bcvm_core.frontend.lowering import RegionLowerer
@@ -202,7 +201,7 @@ def main() -> None:
     parser.add_argument("--functions", type=int, default=FUNCTIONS)
     parser.add_argument("--graphs", type=int, default=GRAPHS)
     options = parser.parse_args()
-    if not testing.await_stencils():
+    if not bcvm.ready():
         print("splicing: left out, there are no stencils for this machine")
         return
     graphs, functions = options.graphs, options.functions

@@ -253,7 +253,8 @@ def test_completion(line: str, expected: set[str]) -> None:
         ("%%bcvm --st", {"--strict", "--stats"}),
         ("%bcvm dis ", {"f", "M.go", "--object"}),
         ("%bcvm dis M.g", {"M.go"}),
-        ("%bcvm explain ", {"f", "M.go"}),
+        ("%bcvm explain ", {"f", "M.go", "--brief"}),
+        ("%bcvm explain -b ", {"f", "M.go"}),
     ],
 )
 def test_completion_in_the_shell(shell: Any, text: str, expected: set[str]) -> None:

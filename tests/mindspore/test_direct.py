@@ -17,7 +17,6 @@ import pytest
 from mindspore import Parameter, Tensor, ops
 
 import bcvm_core as bcvm
-from bcvm_core import testing
 from bcvm_core.jit import linker_of
 from bcvm_core.vm.region import Region
 
@@ -27,7 +26,7 @@ A = np.linspace(-3.0, 3.0, 24, dtype=np.float32).reshape(4, 6)
 
 @pytest.fixture(scope="module", autouse=True)
 def _kernels() -> None:
-    assert testing.await_stencils()
+    assert bcvm.ready()
 
 
 def make() -> Callable[..., Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bcvm_core import testing
+import bcvm_core as bcvm
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernels() -> None:
-    assert testing.await_stencils(), "the stencils of fused kernels did not come"
+    assert bcvm.ready(), "the stencils of fused kernels did not come"

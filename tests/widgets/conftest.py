@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import bcvm_core as bcvm
 from bcvm_core import session as sessions
 from bcvm_core.tiers.clock import clock
 
@@ -48,6 +49,13 @@ class Notebook:
             exec(code, self.names)
         if finish:
             self.session.finish()
+
+
+@pytest.fixture(autouse=True)
+def _one_by_one(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Ops run one by one, except in tests marked `fused`: whether stencils are there yet is a matter of time."""
+    with bcvm.override(fuse=request.node.get_closest_marker("fused") is not None):
+        yield
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from .protocol import Choice, Columns, Instruction, Unit
 from .sampling import Sample
 
 NOTHING_YET = "BCVM: no cell with tensor work has run yet"
-MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "*", "recompiled": "*", "host": "-", "mixed": "+"}
-_WORDS = {"waiting": "not run yet", "host": "Python", "mixed": "kernels and Python"}
+MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "#", "recompiled": "*", "host": "-", "mixed": "+"}
+_WORDS = {"waiting": "not run yet", "fused": "fused", "host": "Python", "mixed": "kernels and Python"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Report:
             return NOTHING_YET
         parts = [f"BCVM: {summary(self.sample)}"]
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
-        return "\n\n".join([*parts, "* kernel   - Python   + both   o not run yet"])
+        return "\n\n".join([*parts, "* kernel   # fused kernel   - Python   + both   o not run yet"])
 
     __repr__ = __str__
 
@@ -110,7 +110,7 @@ class Report:
         if not self.sample.listing["units"]:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
-        legend = "● kernel &nbsp; ◇ Python &nbsp; ◐ both &nbsp; ○ not run yet"
+        legend = "● kernel &nbsp; ◆ fused kernel &nbsp; ◇ Python &nbsp; ◐ both &nbsp; ○ not run yet"
         return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p></div>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
@@ -140,7 +140,7 @@ class Report:
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
     def _html_row(self, names: list[str], row: Row) -> str:
-        mark = {" ": "", "*": "●", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
+        mark = {" ": "", "*": "●", "#": "◆", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
         title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
         code = html.escape(row.text)
         if row.depth:

@@ -117,6 +117,8 @@ def _choice(tier: Tier, measure: Measure | None) -> Choice:
         return {**_NO_CHOICE, "tier": tier}
     signature = f"0x{measure.signature:04X} = {measure.signature_text}" if measure.signature else ""
     kernels = [] if tier == "waiting" else list(measure.kernels)
+    if tier == "fused" and measure.fused:
+        signature, kernels = f"one kernel for {', '.join(measure.fused)}", []
     return {"tier": tier, "kernels": kernels, "signature": signature, "reason": measure.reason}
 
 
@@ -126,7 +128,7 @@ def _tier(unit: Unit, view: InstructionView, measure: Measure | None) -> Tier:
     if measure is None:  # no site stands for it: Python runs it, once the statement has been linked
         return "host" if view.span is not None and view.span[0] <= unit.linked_to else "waiting"
     if measure.runs or measure.timed:
-        return "selected"
+        return "fused" if measure.fused else "selected"
     return "host" if measure.reason or measure.misses else "waiting"
 
 

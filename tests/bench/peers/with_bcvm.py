@@ -9,7 +9,6 @@ import sources
 import worker
 
 import bcvm_core as bcvm
-from bcvm_core import testing
 
 
 class Bcvm(worker.Peer):
@@ -25,5 +24,5 @@ class Bcvm(worker.Peer):
 
 
 if __name__ == "__main__":
-    assert testing.await_stencils(), "no stencils for this machine"
+    assert bcvm.ready(), "no stencils for this machine"
     worker.serve(Bcvm())

@@ -6,12 +6,12 @@ import sources
 import worker
 from with_bcvm import Bcvm
 
-from bcvm_core import testing
+import bcvm_core as bcvm
 
 
 class SameText(Bcvm):
     words = sources.NUMPY
 
 
-assert testing.await_stencils(), "no stencils for this machine"
+assert bcvm.ready(), "no stencils for this machine"
 worker.serve(SameText())

@@ -1,0 +1,23 @@
+"""Readiness: whether the machine code that fused kernels are made of is there."""
+
+from __future__ import annotations
+
+import time
+
+
+def ready(timeout_s: float = 180.0) -> bool:
+    """Wait until fused kernels can be spliced. True then; False where there are none for this machine, or the time is over.
+
+    Their stencils are compiled once per machine, in the background, in a few seconds; programs run meanwhile, op by op. Calling this is
+    for those who measure, or who want the same listing at each run.
+    """
+    from .codegen.stencils.driver import driver
+    from .codegen.stencils.library import family
+
+    wanted = [family(4), family(8), driver()]
+    deadline = time.monotonic() + timeout_s
+    while not all(loop.ready for loop in wanted):
+        if any(loop.failed for loop in wanted) or time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

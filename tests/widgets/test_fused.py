@@ -1,0 +1,85 @@
+"""Fused kernels in what is shown: the ops of one kernel carry its mark, and the first of them its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import bcvm_core as bcvm
+from bcvm_core.tiers.clock import clock
+from bcvm_core.watch import Watch
+from bcvm_widgets.reports import Report
+from bcvm_widgets.sampling import Sampler
+
+from .conftest import Notebook
+
+pytestmark = pytest.mark.fused
+FUNCTION = """
+import numpy as np
+
+def act(x):
+    y = np.maximum(x * 2.0, 0.0) + 1.0
+    return y.sum(axis=1)
+"""
+CELL = """
+x = np.ones((4, 8), np.float32)
+for _ in range(6):
+    s = act(x)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _ready() -> None:
+    assert bcvm.ready()
+
+
+def _choices(notebook: Notebook) -> dict[str, Any]:
+    sample = Sampler(Watch(notebook.session)).sample()
+    unit = next(u for u in sample.listing["units"] if u["kind"] == "function")
+    chosen = sample.choices["units"][unit["key"]]["instructions"]
+    columns = sample.figures["units"][unit["key"]]["instructions"]
+    figures = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {i["op"]: (c, f) for i, c, f in zip(unit["instructions"], chosen, figures, strict=True) if i["op"]}
+
+
+def test_ops_of_one_kernel_are_marked_as_fused(notebook: Notebook) -> None:
+    notebook.run(FUNCTION)
+    notebook.run(CELL)
+    found = _choices(notebook)
+    assert {op: choice["tier"] for op, (choice, _) in found.items()} == {
+        "multiply": "fused", "maximum": "fused", "add": "fused", "sum": "selected",
+    }  # fmt: skip
+    assert found["maximum"][0]["signature"] == "one kernel for multiply, maximum, add"
+
+
+def test_a_clock_measures_the_kernel_and_not_its_ops(notebook: Notebook) -> None:
+    notebook.run(FUNCTION)
+    clock.start()
+    try:
+        notebook.run(CELL)
+        found = _choices(notebook)
+    finally:
+        clock.stop()
+    assert found["maximum"][0]["tier"] == "fused"
+    assert found["multiply"][1]["total_us"] > 0
+    assert not found["maximum"][1]["total_us"]
+    assert not found["add"][1]["total_us"]
+    assert found["sum"][1]["total_us"] > 0
+
+
+def test_runs_are_counted_by_machine_code_too(notebook: Notebook) -> None:
+    notebook.run(FUNCTION)
+    notebook.run(CELL)
+    assert [figures["runs"] for _, figures in _choices(notebook).values()] == [6, 6, 6, 6]
+
+
+def test_the_report_shows_them(notebook: Notebook) -> None:
+    notebook.run(FUNCTION)
+    notebook.run(CELL)
+    report = Report(Sampler(Watch(notebook.session)).sample(), times=False)
+    assert "# fused kernel" in str(report)
+    line = next(line for line in str(report).split("\n") if "maximum," in line or "MAX_CONST" in line)
+    assert line.strip().startswith("#")
+    assert line.endswith("fused")
+    assert "◆" in report.html()
