@@ -97,7 +97,8 @@ class FusedKernel:
         """The code for a set of inputs (bits) that have one element all along the inner axis. Raises NotFusable."""
         found = self.codes.get(repeated)
         if found is None:
-            key = (self.lowered.values, self.lowered.stores, repeated)  # constants are data: graphs that differ in them share code
+            # Constants are data: graphs that differ in them share code. Pointers of outputs lie behind those of all inputs, read or not.
+            key = (self.lowered.values, self.lowered.stores, len(self.inputs), repeated)
             found = self._splicer.codes.get(key)
             if found is None:
                 flags = tuple([bool(repeated >> k & 1) for k in range(len(self.inputs))])

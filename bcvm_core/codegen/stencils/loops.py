@@ -207,15 +207,15 @@ class Recorder:
     def arithmetic(self, primitive: str, operands: tuple[Value, ...], dtype: str) -> Tensor:
         """A primitive over one type, in its forms with a constant where there is one."""
         t = COMPUTE[dtype]
-        if dtype == "float16" and primitive in _EXTREMES:  # NumPy's loops for this type prefer the first of two equals
-            operands = operands[::-1]
+        half = dtype == "float16" and primitive in _EXTREMES  # NumPy's loops for this type prefer the first of two equals
         if (primitive == "abs" and t[0] == "u") or (primitive in ("floor", "ceil", "trunc") and t[0] != "f"):
             return self.cast(operands[0], dtype)
         if primitive in _BITWISE:
             t = "b" if t in ("i8", "u8") else t.replace("u", "i")
-        refs = tuple(self.cast(x, dtype).ref for x in operands)
-        name = f"{primitive}.{'bf16' if dtype == 'bfloat16' and primitive in _NOTING else t}"
-        form = self._constant_form(primitive, operands, dtype) if t in ("f32", "f64") else None
+        ordered = operands[::-1] if half else operands
+        form = self._constant_form(primitive, ordered, dtype) if t in ("f32", "f64") else None
+        refs = tuple(self.cast(x, dtype).ref for x in (ordered if form else operands))
+        name = f"{primitive}.{'f16' if half else 'bf16' if dtype == 'bfloat16' and primitive in _NOTING else t}"
         if form in ("addk", "mulk") and isinstance(operands[0], Number):
             refs = refs[::-1]
         ref = self.step(f"{form}.{t}" if form else name, refs, dtype)

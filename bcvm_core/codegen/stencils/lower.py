@@ -26,6 +26,7 @@ class Constant(NamedTuple):
 
     number: int
     type: str
+    kind: str = "constant"  # tuples are equal when their items are, and this is never a `Loaded`
 
 
 class Computed(NamedTuple):

@@ -116,8 +116,11 @@ def _noting(plain: Emit, first: bool) -> Emit:
     return emit
 
 
-def _bfloat_primitives() -> Iterator[Primitive]:
+def _narrow_primitives() -> Iterator[Primitive]:
     pair = ("f32", "f32")
+    for name, predicate in (("max", "oge"), ("min", "ole")):  # NumPy's loops for float16 prefer the first of two equals
+        yield Primitive(f"{name}.f16", pair, "f32", _extreme("f32", predicate), quiet=True)
+        yield Primitive(f"f{name}.f16", pair, "f32", _numeric_extreme("f32", predicate), quiet=True)
     for name, predicate in (("max", "ogt"), ("min", "olt")):
         yield Primitive(f"{name}.bf16", pair, "f32", _noting(_extreme("f32", predicate), False))
         yield Primitive(f"f{name}.bf16", pair, "f32", _noting(_numeric_extreme("f32", predicate), True))
@@ -486,7 +489,7 @@ def table() -> dict[str, Primitive]:
         out += _integer_primitives(t)
     out += _bool_primitives()
     out += _cast_primitives()
-    out += _bfloat_primitives()
+    out += _narrow_primitives()
     out.append(Primitive("cast.f64.f16", ("f64",), "f32", _double_to_half))
     out.append(Primitive("round.f16", ("f32",), "f32", _round_half, hot=True))
     out.append(Primitive("round.bf16", ("f32",), "f32", _round_bfloat, hot=True))

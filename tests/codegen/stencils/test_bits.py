@@ -12,6 +12,7 @@ import pytest
 from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
+from bcvm_core.dtypes import BY_NAME
 from bcvm_core.ops import registry
 from bcvm_core.ops.algorithms import ALGORITHMS
 from bcvm_core.testing import assert_same_bits
@@ -141,8 +142,6 @@ def test_the_operator_of_powers_takes_its_short_cuts(exponent: Any) -> None:
 
 
 def test_every_cast() -> None:
-    from bcvm_core.dtypes import BY_NAME
-
     for source, result in itertools.product(REAL, repeat=2):
         assert check(one_op("cast", (source,), {"dtype": BY_NAME[result].numpy}), [numbers(source, COUNT, 9)]) or source == result
 
@@ -173,6 +172,18 @@ def test_ordinary_numbers_raise_no_events(dtype: str) -> None:
             done = kernel.outcome([x if d == dtype else ordinary(d, 100, 2) for d in dtypes])
             assert done is not None
             assert done[1] == 0 and done[2] & c.HARD == 0, name
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", ["maximum", "minimum", "fmax", "fmin"])
+def test_extremes_of_two_nans_and_of_two_zeros(op: str, dtype: str) -> None:
+    """Which of two that differ in their sign alone comes out is settled, by the type."""
+    values = np.array([np.nan, -np.nan, 0.0, -0.0]).astype(BY_NAME[dtype].numpy)
+    x, y = np.repeat(values, 4), np.tile(values, 4)
+    check(one_op(op, (dtype, dtype)), [x, y])
+    for constant in (float("nan"), 0.0, -0.0):
+        for first in (False, True):
+            check(one_op(op, (dtype,), None, constant, first), [values])
 
 
 def test_nan_alone_raises_no_event_in_plain_arithmetic() -> None:
