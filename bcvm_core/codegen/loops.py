@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import os
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class Loop:
 
     __slots__ = ("op", "dtype", "name", "ready", "failed")
     optimise = False  # whether LLVM's passes run over `_ir()`, or it is good as it is
+    heavy = False  # whether making it takes seconds: whatever else is waited for goes first
 
     def __init__(self, op: str, dtype: str) -> None:
         self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
@@ -106,6 +108,7 @@ _lock = threading.Lock()
 _waiting: list[Loop] = []
 _worker: threading.Thread | None = None
 _may_compile = True
+_GRACE_S = 0.1
 
 
 def loop_for(op: str, dtype: str) -> Loop:
@@ -152,12 +155,18 @@ def _enqueue(loop: Loop) -> None:
 
 def _work() -> None:
     global _worker
+    rested = False
     while True:
         with _lock:
             if not _waiting:
                 _worker = None
                 return
-            loop = _waiting[0]
+            loop = min(_waiting, key=lambda waiting: waiting.heavy)
+        if loop.heavy and not rested:  # those of single ops are asked for right after it
+            time.sleep(_GRACE_S)
+            rested = True
+            continue
+        rested = False
         loop.compile()
         with _lock:
             _waiting.remove(loop)

@@ -84,7 +84,10 @@ class FusedSite:
         started = time.perf_counter_ns()
         if started < self.retry_ns:
             return None
-        number, text = pattern_of(values)
+        try:
+            number, text = pattern_of(values)
+        except NotFusable:  # an element type without a name, or shapes that don't broadcast: the ops say what there is to say
+            return None
         try:
             if self.uniform and (len(set(types)) != 1 or types[0].kind != "f"):
                 raise NotFusable("operands of several element types under MindSpore's rules")
