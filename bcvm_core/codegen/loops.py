@@ -11,7 +11,6 @@ import functools
 import importlib.util
 import os
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -109,6 +108,7 @@ _waiting: list[Loop] = []
 _worker: threading.Thread | None = None
 _may_compile = True
 _GRACE_S = 0.1
+_asked = threading.Event()  # somebody waits for one that was not there when the worker looked
 
 
 def loop_for(op: str, dtype: str) -> Loop:
@@ -143,6 +143,7 @@ def _enqueue(loop: Loop) -> None:
     """Compile in the background (the lock is held)."""
     global _worker
     _waiting.append(loop)
+    _asked.set()
     if _worker is None:
         _worker = threading.Thread(target=_work, name="bcvm-templates")
         try:
@@ -162,9 +163,9 @@ def _work() -> None:
                 _worker = None
                 return
             loop = min(_waiting, key=lambda waiting: waiting.heavy)
+            _asked.clear()
         if loop.heavy and not rested:  # those of single ops are asked for right after it
-            time.sleep(_GRACE_S)
-            rested = True
+            rested = not _asked.wait(_GRACE_S)
             continue
         rested = False
         loop.compile()
@@ -174,9 +175,9 @@ def _work() -> None:
 
 def _after_fork() -> None:
     """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
-    global _lock, _worker, _may_compile
+    global _lock, _asked, _worker, _may_compile
     _may_compile = _may_compile and _worker is None
-    _lock, _worker = threading.Lock(), None
+    _lock, _asked, _worker = threading.Lock(), threading.Event(), None
     for loop in _waiting:
         _loops.pop((loop.op, loop.dtype), None)
     _waiting.clear()
