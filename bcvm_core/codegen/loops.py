@@ -23,6 +23,7 @@ class Loop:
 
     __slots__ = ("op", "dtype", "name", "ready", "failed")
     optimise = False  # whether LLVM's passes run over `_ir()`, or it is good as it is
+    heavy = False  # whether making it takes seconds: whatever else is waited for goes first
 
     def __init__(self, op: str, dtype: str) -> None:
         self.op, self.dtype, self.name = op, dtype, f"{op}_{dtype}"
@@ -106,6 +107,8 @@ _lock = threading.Lock()
 _waiting: list[Loop] = []
 _worker: threading.Thread | None = None
 _may_compile = True
+_GRACE_S = 0.1
+_asked = threading.Event()  # somebody waits for one that was not there when the worker looked
 
 
 def loop_for(op: str, dtype: str) -> Loop:
@@ -140,6 +143,7 @@ def _enqueue(loop: Loop) -> None:
     """Compile in the background (the lock is held)."""
     global _worker
     _waiting.append(loop)
+    _asked.set()
     if _worker is None:
         _worker = threading.Thread(target=_work, name="bcvm-templates")
         try:
@@ -152,12 +156,18 @@ def _enqueue(loop: Loop) -> None:
 
 def _work() -> None:
     global _worker
+    rested = False
     while True:
         with _lock:
             if not _waiting:
                 _worker = None
                 return
-            loop = _waiting[0]
+            loop = min(_waiting, key=lambda waiting: waiting.heavy)
+            _asked.clear()
+        if loop.heavy and not rested:  # those of single ops are asked for right after it
+            rested = not _asked.wait(_GRACE_S)
+            continue
+        rested = False
         loop.compile()
         with _lock:
             _waiting.remove(loop)
@@ -165,9 +175,9 @@ def _work() -> None:
 
 def _after_fork() -> None:
     """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
-    global _lock, _worker, _may_compile
+    global _lock, _asked, _worker, _may_compile
     _may_compile = _may_compile and _worker is None
-    _lock, _worker = threading.Lock(), None
+    _lock, _asked, _worker = threading.Lock(), threading.Event(), None
     for loop in _waiting:
         _loops.pop((loop.op, loop.dtype), None)
     _waiting.clear()

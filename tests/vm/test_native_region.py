@@ -103,6 +103,22 @@ def test_errors_are_the_users() -> None:
     assert bits(f(X, X)) == bits(plain(X, X))
 
 
+def test_what_has_no_kernel_is_left_to_the_ops() -> None:
+    """They decline, or raise the user's error."""
+
+    @bcvm.jit(strict=True)
+    def f(x: Any, y: Any) -> Any:
+        return np.exp(x) + y
+
+    for _ in range(3):
+        assert bits(f(X, X)) == bits(f(X.copy(), X))
+        for strange in (np.array([1, 2], object), np.array(["a"]), np.array([1], "M8[s]")):
+            with pytest.raises(bcvm.BcvmError):
+                f(strange, strange)
+        with pytest.raises(ValueError, match="broadcast"):
+            f(X, np.ones(5, np.float32))
+
+
 def test_floating_point_events_are_reported() -> None:
     @bcvm.jit
     def f(x: Any, y: Any) -> Any:

@@ -22,6 +22,7 @@ class Family(Loop):
     """The stencils of one width. `splicer` is there once it is `ready`."""
 
     __slots__ = ("width", "splicer")
+    heavy = True
 
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)

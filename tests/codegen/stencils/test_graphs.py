@@ -16,7 +16,7 @@ from bcvm_core.codegen.stencils import target
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
 from bcvm_core.codegen.stencils.lower import Constant, Loaded, Lowered, lower
-from tests.codegen.stencils.data import agrees, numbers, one_by_one
+from tests.codegen.stencils.data import agrees, numbers, one_by_one, same
 
 EXAMPLES = int(os.environ.get("BCVM_TEST_GRAPHS", "120"))
 UNARY = ("negative", "absolute", "relu", "square", "sqrt", "exp", "tanh", "sigmoid", "sign", "isnan", "logical_not", "floor", "log1p")
@@ -134,6 +134,19 @@ def test_one_operand_twice() -> None:
             graph = FusedGraph((Input(dtype),), (Node(op, (0, 0)), Node("where", (1, 1, 1))), (2, 1))
             if not refused(graph):
                 compare(kernel_for(graph), [numbers(dtype, 50, 1)])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32", "int64"])
+def test_one_operand_thrice_beside_others(dtype: str) -> None:
+    """The copies of it are in use while others are moved out of their way."""
+    for others in range(5):
+        inputs = (*(Input(dtype),) * others, Input(dtype))
+        graph = FusedGraph(inputs, (Node("where", (others,) * 3),), (*range(others), others + 1))
+        kernel, arrays = kernel_for(graph), [numbers(dtype, 80, k) for k in range(others + 1)]
+        done = kernel.outcome(arrays)
+        assert done is not None
+        for actual, wanted in zip(done[0], one_by_one(graph, arrays)[0], strict=True):
+            assert same(actual, wanted).all()
 
 
 def test_equal_steps_are_computed_once_and_dead_ones_not_at_all() -> None:
