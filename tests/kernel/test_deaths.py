@@ -29,7 +29,9 @@ def _limited() -> None:
 def test_c72_memory_runs_out_then_the_kernel_is_killed(kernel_name: str, tmp_path: Path) -> None:
     """One kernel, as the case tells it: limited to 1 GiB, killed, and started again by its manager."""
     ioloop = pytest.importorskip("jupyter_client.ioloop")
-    compile_it = "import bcvm_core as bcvm\nfrom bcvm_core.codegen import loops\nbcvm.ops.exp([0.0])\nassert loops.wait(60)"
+    compile_it = (
+        "import numpy as np, bcvm_core as bcvm\nfrom bcvm_core.codegen import loops\nbcvm.ops.exp(np.zeros(3))\nassert loops.wait(60)"
+    )
     subprocess.run([sys.executable, "-c", compile_it], env={**os.environ, "BCVM_CACHE_DIR": str(tmp_path)}, check=True)
     assert any(path.is_file() for path in tmp_path.rglob("*"))
 
