@@ -43,6 +43,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.cli": 7,
     "bcvm_core.doctor": 7,
     "bcvm_core.dap": 7,
+    "bcvm_core.readiness": 7,
     "bcvm_core.testing": 7,
     "bcvm_core": 7,  # the package itself: it hands out the doors
     "bcvm_widgets": 8,

@@ -41,7 +41,7 @@ class _Call:
         self.fn, self.operands, self.attrs = fn, operands, attrs
         self.value: Any = None
         self.error: BaseException | None = None
-        self.over = False
+        self.over = self.given_up = False
         self.thread = self.native_id = 0
         self.done = _thread.allocate_lock()
         self.done.acquire()
@@ -49,7 +49,8 @@ class _Call:
     def run(self) -> None:
         try:
             self.thread, self.native_id = _get_ident(), threading.get_native_id()
-            self.value = self.fn(*self.operands, **self.attrs)
+            if not self.given_up:  # before it had begun, on a busy machine
+                self.value = self.fn(*self.operands, **self.attrs)
         except BaseException as error:  # raised where the call was made
             self.error = error
         finally:
@@ -59,6 +60,7 @@ class _Call:
 
     def give_up(self) -> None:
         """Nobody waits for it any more: it ends between two native calls, and gets little of the processor until then."""
+        self.given_up = True
         if self.thread and not self.over:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread), ctypes.py_object(SystemExit))
             if sys.platform == "linux":  # where a thread has a priority of its own

@@ -198,6 +198,15 @@ def test_an_interrupt_does_not_wait_and_what_was_given_up_ends(everything_is_lon
     np.testing.assert_allclose(doubled(x), np.exp(before + 1) * 2)
 
 
+def test_a_call_that_is_given_up_before_it_begins_does_not_begin() -> None:
+    ran: list[int] = []
+    call = module._Call(lambda: ran.append(1), (), {})
+    call.give_up()
+    call.run()
+    assert call.over
+    assert not ran
+
+
 def signature_of(op: str, *operands: Any) -> int:
     site = CallSite(op)
     site(*operands)
