@@ -30,7 +30,8 @@ def test_lines_stand_above_what_they_became(notebook: Notebook) -> None:
     wanted = ["h = h * 0.5 + np.tanh(h)", "MUL_CONST", "tanh.template.float64", "def step(x, w):", "x = step(x + k, w)", "CALL_HOST"]
     assert [part for part in wanted if part not in text] == []
     tanh = next(line for line in text.split("\n") if "tanh," in line)
-    assert re.search(r"^ +\* +\d+ CALL_OP r\d+, tanh, r\d+ +6  tanh\.template\.float64$", tanh)
+    # every kernel that this process ran under the signature: NumPy's, too, where an earlier test could not wait for the template
+    assert re.search(r"^ +\* +\d+ CALL_OP r\d+, tanh, r\d+ +6  (tanh\.numpy, )?tanh\.template\.float64(, tanh\.numpy)?$", tanh)
     assert text.index("np.tanh(h)") < text.index(tanh)
     assert "100.0% by CALL_OP" in text
 
