@@ -35,7 +35,7 @@ _NICE = 10
 class _Call:
     """One call in its thread: a new one each time, for it starts with the floating-point environment of the thread that makes it."""
 
-    __slots__ = ("attrs", "done", "error", "fn", "native_id", "operands", "over", "thread", "value")
+    __slots__ = ("attrs", "done", "error", "fn", "given_up", "native_id", "operands", "over", "thread", "value")
 
     def __init__(self, fn: Kernel, operands: tuple[Any, ...], attrs: dict[str, Any]) -> None:
         self.fn, self.operands, self.attrs = fn, operands, attrs
