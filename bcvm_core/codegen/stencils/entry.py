@@ -118,7 +118,7 @@ class _Held:
         self.codes = list(kernel.codes.values())
         self.kernel = (kernel.constants, kernel.inputs, kernel.outputs)
         self.slow = _Slow(kernel)
-        self.descriptor = _descriptor(kernel, self.slow)
+        self.descriptor = _descriptor(kernel, self.slow, self)
         self.slow.descriptor = self.descriptor
 
 
@@ -140,11 +140,11 @@ class _Slow:
         return result
 
 
-def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
+def _descriptor(kernel: FusedKernel, slow: _Slow, held: _Held) -> bytes:
     operands = [*kernel.inputs, *kernel.outputs]
     body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * len(operands))
     struct.pack_into(
-        "<8q",
+        "<9q",
         body,
         0,
         len(kernel.inputs),
@@ -155,24 +155,28 @@ def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
         id(underflow_ignored),
         kernel.limit,
         kernel.release,
+        id(held),
     )
     for k, dtype in enumerate(operands):
         struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)
-    made = bytes(body)
-    _write_codes(made, kernel.codes)
-    return made
+    codes = _codes_block(kernel.codes)
+    body[c.D_CODES : c.D_CODES + len(codes)] = codes
+    return bytes(body)
+
+
+def _codes_block(codes: dict[int, Any]) -> bytes:
+    """The kernel's codes as a descriptor holds them: how many, then each, the one without repeated inputs first."""
+    ordered = sorted(codes)[: c.CODES_MAX]
+    words = [len(ordered)]
+    for mask in ordered:
+        words += (mask, codes[mask].address, codes[mask].context_bytes)
+    return struct.pack(f"<{len(words)}q", *words)
 
 
 def _write_codes(descriptor: bytes, codes: dict[int, Any]) -> None:
-    """Let the native code know the kernel's codes, the one without repeated inputs first. The count comes last."""
-    ordered = sorted(codes.items())[: c.CODES_MAX]
-    at = id(descriptor) + c.BYTES_HEAD
-    write = ctypes.c_int64.from_address
-    write(at + c.D_CODES).value = 0
-    for k, (mask, code) in enumerate(ordered):
-        for offset, value in ((0, mask), (8, code.address), (16, code.context_bytes)):
-            write(at + c.D_CODE + c.CODE_SIZE * k + offset).value = value
-    write(at + c.D_CODES).value = len(ordered)
+    """Let the native code know of new codes (the interpreter's lock is held, so no call is looking)."""
+    block = _codes_block(codes)
+    ctypes.memmove(id(descriptor) + c.BYTES_HEAD + c.D_CODES, block, len(block))
 
 
 new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(

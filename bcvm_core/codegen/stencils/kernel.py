@@ -36,10 +36,26 @@ _PIECE_NS: Final = 100_000
 _UNLIMITED: Final = 1 << 62
 
 
+class _Block:
+    """A block of the arena; it goes back with this object, which only its `Code` refers to.
+
+    A finaliser of `Code` itself would run before weak references to it are cleared, and whoever found it
+    through one meanwhile would run code whose place is taken by other code.
+    """
+
+    __slots__ = ("_arena", "_at", "_size")
+
+    def __init__(self, place: arena.Arena, at: int, size: int) -> None:
+        self._arena, self._at, self._size = place, at, size
+
+    def __del__(self) -> None:
+        self._arena.free(self._at, self._size)
+
+
 class Code:
     """Spliced code; its memory goes back when nobody holds this object any more."""
 
-    __slots__ = ("address", "context_bytes", "size", "_at", "_arena", "_splicer", "__weakref__")
+    __slots__ = ("address", "context_bytes", "size", "_block", "_splicer", "__weakref__")
 
     def __init__(self, maker: Splicer, lowered: Lowered, repeated: tuple[bool, ...]) -> None:
         """Raises NotFusable when there is no room for code."""
@@ -47,17 +63,12 @@ class Code:
         assert target is not None
         body = allocate(lowered, repeated, target.slots, target.slot_bytes)
         try:
-            self._at, self.size = maker.splice(body)
+            at, self.size = maker.splice(body)
         except arena.ArenaError as error:
             raise NotFusable(str(error)) from error
-        self._arena, self._splicer = maker.arena, maker
-        self.address = maker.arena.base + self._at
+        self._block, self._splicer = _Block(maker.arena, at, self.size), maker
+        self.address = maker.arena.base + at
         self.context_bytes = body.context_bytes
-
-    def __del__(self) -> None:
-        place = getattr(self, "_arena", None)
-        if place is not None:
-            place.free(self._at, self.size)
 
 
 class FusedKernel:

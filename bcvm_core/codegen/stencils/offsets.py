@@ -45,11 +45,12 @@ D_SLOW: Final = 32  # Python function that takes whatever the entry does not
 D_UNDERFLOW: Final = 40  # Python function: may an underflow be ignored?
 D_LIMIT: Final = 48  # more elements than this go to D_SLOW, which uses several threads
 D_RELEASE: Final = 56  # with more elements than this the interpreter's lock is given away
-D_CODES: Final = 64  # how many codes follow
-D_CODE: Final = 72  # per code: which inputs are repeated (bits), address, bytes of context
+D_HELD: Final = 64  # Python object that keeps the codes: a call without the interpreter's lock holds on to it
+D_CODES: Final = 72  # how many codes follow
+D_CODE: Final = 80  # per code: which inputs are repeated (bits), address, bytes of context
 CODE_SIZE: Final = 24
 CODES_MAX: Final = 6
-D_OPERANDS: Final = 216  # per operand, inputs first: address of its dtype, bytes of an element
+D_OPERANDS: Final = 224  # per operand, inputs first: address of its dtype, bytes of an element
 OPERAND_SIZE: Final = 16
 MAX_OPERANDS: Final = 16
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +161,46 @@ def test_barred_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         arena.shared()
     with pytest.raises(arena.ArenaError, match="barred"):  # remembered
         arena.shared()
+
+
+def test_code_that_is_going_is_found_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of one form share code while one of them lives; once its memory goes back it must not be shared any more."""
+    first = kernel_for(chain(11))
+    key = (first.lowered.values, first.lowered.stores, 0)
+    holder, place = first.codes[0]._splicer, first.codes[0]._splicer.arena
+    seen: list[Any] = []
+    free = place.free
+
+    def look(at: int, size: int) -> None:
+        seen.append(holder.codes.get(key))
+        free(at, size)
+
+    assert holder.codes.get(key) is first.codes[0]
+    monkeypatch.setattr(place, "free", look)
+    del first
+    gc.collect()
+    assert seen and all(found is None for found in seen)
+
+
+def test_kernels_come_and_go_in_several_threads() -> None:
+    x = np.linspace(0.5, 2.0, 40, dtype=np.float32)
+    wanted = {k: kernel_for(chain(k)).call(x).tobytes() for k in range(4)}
+    wrong: list[int] = []
+
+    def work(turn: int) -> None:
+        for step in range(300):
+            k = (turn + step) % 4
+            if kernel_for(chain(k)).call(x).tobytes() != wanted[k]:
+                wrong.append(k)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(turn,)) for turn in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
