@@ -109,10 +109,11 @@ class FusedKernel:
         found = self.codes.get(repeated)
         if found is None:
             key = (self.lowered.values, self.lowered.stores, repeated)  # constants are data: graphs that differ in them share code
-            found = self._splicer.codes.get(key)
+            found = self._splicer.held(key)
             if found is None:
                 flags = tuple([bool(repeated >> k & 1) for k in range(len(self.inputs))])
-                found = self._splicer.codes[key] = Code(self._splicer, self.lowered, flags)
+                found = Code(self._splicer, self.lowered, flags)
+                self._splicer.hold(key, found)
             self.codes[repeated] = found
         return found
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from .graph import Const, FusedGraph, NotFusable
 from .ir import SIZE
-from .loops import COMPUTE, Literal, Operand, Step, Temp, constant_bits
+from .loops import COMPUTE, constant_bits
 from .primitives import table
-from .trace import expansion
+from .trace import Ready, expansion
 
 MEMORY_TYPE = {"float16": "f16", "bfloat16": "bf16"}
 
@@ -26,6 +26,7 @@ class Constant(NamedTuple):
 
     number: int
     type: str
+    kind: str = "constant"  # tuples compare by their items: this one never equals a `Loaded`
 
 
 class Computed(NamedTuple):
@@ -58,14 +59,12 @@ class Facts(NamedTuple):
     quiet: bool
     hot: bool
     width: int
-    const: int
-    types: tuple[str, ...]
 
 
 @cache
 def facts() -> dict[str, Facts]:
     """The facts of every primitive by name."""
-    return {p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result)), p.const, p.operands) for p in table().values()}
+    return {p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result))) for p in table().values()}
 
 
 @cache
@@ -81,15 +80,14 @@ class _Builder:
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.constants: list[int] = []
-        self._seen: dict[Any, int] = {}
+        self.seen: dict[Value, int] = {}
         self._constant_of: dict[int, int] = {}
-        self.width = 4
 
-    def add(self, key: Any, make: type, *fields: Any) -> int:
-        found = self._seen.get(key)
+    def add(self, value: Value) -> int:
+        found = self.seen.get(value)
         if found is None:
-            found = self._seen[key] = len(self.values)
-            self.values.append(make(*fields))
+            found = self.seen[value] = len(self.values)
+            self.values.append(value)
         return found
 
     def constant_index(self, bits: int) -> int:
@@ -98,6 +96,19 @@ class _Builder:
             found = self._constant_of[bits] = len(self.constants)
             self.constants.append(bits)
         return found
+
+    def filled(self, step: Ready, operands: tuple[Any, ...], local: list[int]) -> Computed:
+        """A step with constants."""
+        arguments = [local[k] for k in step.places]
+        constant = -1
+        for fill in step.fills:
+            bits = fill.bits if fill.operand < 0 else constant_bits(operands[fill.operand].value, fill.dtype)
+            number = self.constant_index(bits)
+            if fill.position < 0:
+                constant = number
+            else:
+                arguments[fill.position] = self.add(Constant(number, fill.type))
+        return Computed(step.primitive, tuple(arguments), constant)
 
 
 def lower(graph: FusedGraph) -> Lowered:
@@ -108,53 +119,32 @@ def lower(graph: FusedGraph) -> Lowered:
     for index, given in enumerate(graph.inputs):
         if given.dtype not in COMPUTE:
             raise NotFusable(f"no stencils for the type {given.dtype}")
-        memory = memory_type(given.dtype)
-        refs.append(b.add(("in", index), Loaded, index, memory))
+        refs.append(b.add(Loaded(index, memory_type(given.dtype))))
         dtypes.append(given.dtype)
+    add = b.add
     for node in graph.nodes:
-        described = tuple([x if type(x) is Const else dtypes[x] for x in node.operands])  # type: ignore[index]
-        found = expansion(node.op, described, node.attrs)
-        temps: list[int] = []
+        operands = node.operands
+        described: list[Any] = []
+        local: list[int] = []
+        for x in operands:
+            if type(x) is Const:
+                described.append(x)
+                local.append(-1)
+            else:
+                described.append(dtypes[x])  # type: ignore[index]
+                local.append(refs[x])  # type: ignore[index]
+        found = expansion(node.op, tuple(described), node.attrs)
         for step in found.steps:
-            temps.append(_step(b, step, node.operands, refs, temps))
-        refs.append(_reference(found.result, node.operands, refs, temps))
+            primitive, places, fills = step
+            if fills:
+                local.append(add(b.filled(step, operands, local)))
+            elif len(places) == 1:
+                local.append(add(Computed(primitive, (local[places[0]],))))
+            else:
+                local.append(add(Computed(primitive, tuple([local[k] for k in places]))))
+        refs.append(local[found.result])
         dtypes.append(found.dtype)
-    outputs = [refs[k] for k in graph.outputs]
-    results = tuple(dtypes[k] for k in graph.outputs)
-    return _finished(b, outputs, results)
-
-
-def _reference(ref: Any, operands: tuple[Any, ...], refs: list[int], temps: list[int]) -> int:
-    if type(ref) is Temp:
-        return temps[ref.index]
-    if type(ref) is Operand:
-        place = operands[ref.index]
-        if type(place) is not Const:
-            found: int = refs[place]
-            return found
-    raise NotFusable("a result that is a constant")
-
-
-def _step(b: _Builder, step: Step, operands: tuple[Any, ...], refs: list[int], temps: list[int]) -> int:
-    known = facts()[step.primitive]
-    inside, constant = [], -1
-    for position, ref in enumerate(step.operands):
-        if type(ref) is Temp:
-            inside.append(temps[ref.index])
-            continue
-        place = operands[ref.index] if type(ref) is Operand else None
-        if place is not None and type(place) is not Const:
-            inside.append(refs[place])
-            continue
-        bits = ref.bits if type(ref) is Literal else constant_bits(place.value, step.dtype)  # type: ignore[union-attr]
-        number = b.constant_index(bits)
-        if position == known.const:
-            constant = number
-        else:
-            t = "i" + str(8 * SIZE[known.types[position]])
-            inside.append(b.add(("k", number, t), Constant, number, t))
-    arguments = tuple(inside)
-    return b.add((step.primitive, arguments, constant), Computed, step.primitive, arguments, constant)
+    return _finished(b, [refs[k] for k in graph.outputs], tuple([dtypes[k] for k in graph.outputs]))
 
 
 def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lowered:

@@ -13,6 +13,7 @@ from .blob import AGAIN, CTX, DATA, KON, NEXT, Blob
 
 _pack: Final = struct.Struct("<i").pack_into
 _LIMIT: Final = 65536  # patched stencils kept
+_CODES: Final = 4096  # codes remembered before those that are gone are forgotten
 
 Fix = tuple[int, int, int]  # offset, kind (DATA or AGAIN), addend
 Patched = tuple[bytes, tuple[Fix, ...]]
@@ -26,7 +27,18 @@ class Splicer:
         self.blob, self.arena = blob, arena
         self._data = arena.put(blob.data)
         self._memo: dict[Placed, Patched] = {}
-        self.codes: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()  # code that kernels hold now
+        self._codes: dict[Any, weakref.ref[Any]] = {}  # code that kernels hold now
+
+    def held(self, key: Any) -> Any:
+        """The code that some kernel holds for `key`, or None."""
+        found = self._codes.get(key)
+        return None if found is None else found()
+
+    def hold(self, key: Any, code: Any) -> None:
+        """Let others find `code` as long as somebody holds it."""
+        if len(self._codes) >= _CODES:
+            self._codes = {k: r for k, r in list(self._codes.items()) if r() is not None}
+        self._codes[key] = weakref.ref(code)
 
     def splice(self, body: Body) -> tuple[int, int]:
         """(offset in the arena, bytes) of the code of start(ctx, n, constants). Raises ArenaError."""

@@ -172,10 +172,10 @@ def test_code_that_is_going_is_found_by_nobody(monkeypatch: pytest.MonkeyPatch) 
     free = place.free
 
     def look(at: int, size: int) -> None:
-        seen.append(holder.codes.get(key))
+        seen.append(holder.held(key))
         free(at, size)
 
-    assert holder.codes.get(key) is first.codes[0]
+    assert holder.held(key) is first.codes[0]
     monkeypatch.setattr(place, "free", look)
     del first
     gc.collect()

@@ -172,6 +172,13 @@ def test_constants_do_not_make_new_code() -> None:
     assert bodies[0] == bodies[1]
 
 
+def test_an_input_is_never_taken_for_a_constant() -> None:
+    """Both are "number 0 of type i32" somewhere."""
+    for dtype in ("int32", "int64", "int8"):
+        taken = FusedGraph((Input(dtype),), (Node("where", (0, Const(3), 0)), Node("where", (0, 0, Const(3)))), (1, 2))
+        compare(kernel_for(taken), [numbers(dtype, 60, 2)])
+
+
 def test_graphs_that_differ_in_constants_share_code() -> None:
     def made(constant: float) -> FusedKernel:
         return kernel_for(FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("exp", (1,))), (2,)))
