@@ -22,6 +22,7 @@ from ..fusion.segments import Scalar, Segment
 _ndarray: Final = np.ndarray
 _TYPES: Final = tuple(row.name for row in dtypes.TABLE)
 _RADIX: Final = len(_TYPES) * len(LAYOUTS)
+_DIGITS: Final = {(name, layout): k for k, (name, layout) in enumerate((n, x) for n in _TYPES for x in LAYOUTS)}
 _MAX_PATTERNS: Final = 32
 _RETRY_NS: Final = 50_000_000
 _WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
@@ -32,11 +33,20 @@ class Pattern:
     """What was decided for one pattern of operands."""
 
     number: int
-    text: str
+    operands: int
     kernel: kernels.FusedKernel | None
     reason: str  # why there is no kernel
     splice_us: float
-    calls: int = 0
+
+    @property
+    def text(self) -> str:
+        """The pattern in words, "float32:contiguous, float32:row"."""
+        texts, rest = [], self.number
+        for _ in range(self.operands):
+            rest, digit = divmod(rest, _RADIX)
+            name, layout = divmod(digit, len(LAYOUTS))
+            texts.append(f"{_TYPES[name]}:{LAYOUTS[layout]}")
+        return ", ".join(reversed(texts))
 
 
 class FusedSite:
@@ -45,13 +55,14 @@ class FusedSite:
     Otherwise the value of the one output, or the tuple of several.
     """
 
-    __slots__ = ("segment", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "__weakref__")
+    __slots__ = ("segment", "nodes", "outputs", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "__weakref__")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: fuse only operands that are all of one float type (under rules of promotion that are not NumPy's)."""
         self.segment = segment
         self.uniform = uniform
         self.joined = segment.is_joined
+        self.nodes, self.outputs = _numbered(segment)
         self.patterns: dict[int, Pattern] = {}
         self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
         self.calls = 0
@@ -84,18 +95,19 @@ class FusedSite:
         started = time.perf_counter_ns()
         if started < self.retry_ns:
             return None
-        number, text = pattern_of(values)
+        inputs = inputs_of(values)
+        number = pattern_of(inputs)
         try:
             if self.uniform and (len(set(types)) != 1 or types[0].kind != "f"):
                 raise NotFusable("operands of several element types under MindSpore's rules")
-            kernel, reason = kernels.kernel_for(self.graph(values)), ""
+            kernel, reason = kernels.kernel_for(FusedGraph(inputs, self.nodes, self.outputs)), ""
         except NotFusable as error:
             kernel, reason = None, str(error)
         elapsed = (time.perf_counter_ns() - started) / 1000
         if len(self.patterns) >= _MAX_PATTERNS:
             self.patterns.clear()
             self.entries.clear()
-        self.patterns[number] = Pattern(number, text, kernel, reason, elapsed)
+        self.patterns[number] = Pattern(number, len(values), kernel, reason, elapsed)
         if kernel is None and _WAITING in reason:
             self.retry_ns = time.perf_counter_ns() + _RETRY_NS
             return None
@@ -107,17 +119,21 @@ class FusedSite:
         """The entry that operands of these element types go to; None before their first call."""
         return self.entries.get(tuple(v.dtype for v in values))
 
-    def graph(self, values: Sequence[Any]) -> FusedGraph:
-        """The segment for operands like these. Raises NotFusable for element types without a name."""
-        number = {register: k for k, register in enumerate(self.segment.inputs)}
-        full = _full_shape(values)
-        inputs = tuple(Input(_type_name(v), layout_of(v, full)) for v in values)
-        nodes = []
-        for op in self.segment.ops:
-            operands = tuple(Const(p.value) if isinstance(p, Scalar) else number[p] for p in op.operands)
-            nodes.append(Node(op.op, operands, op.attrs))
-            number[op.dest] = len(inputs) + len(nodes) - 1
-        return FusedGraph(inputs, tuple(nodes), tuple(number[r] for r in self.segment.outputs))
+
+def _numbered(segment: Segment) -> tuple[tuple[Node, ...], tuple[int, ...]]:
+    """The nodes and outputs of a segment's graph."""
+    number = {register: k for k, register in enumerate(segment.inputs)}
+    nodes = []
+    for op in segment.ops:
+        nodes.append(Node(op.op, tuple([Const(p.value) if type(p) is Scalar else number[p] for p in op.operands]), op.attrs))  # type: ignore[index]
+        number[op.dest] = len(segment.inputs) + len(nodes) - 1
+    return tuple(nodes), tuple([number[r] for r in segment.outputs])
+
+
+def inputs_of(values: Sequence[Any]) -> tuple[Input, ...]:
+    """The inputs of a graph for operands like these. Raises NotFusable for nameless types and shapes that do not broadcast."""
+    full = _full_shape(values)
+    return tuple([Input(_type_name(value), layout_of(value, full)) for value in values])
 
 
 def _type_name(value: Any) -> str:
@@ -128,6 +144,12 @@ def _type_name(value: Any) -> str:
 
 
 def _full_shape(values: Sequence[Any]) -> tuple[int, ...]:
+    shape: tuple[int, ...] = values[0].shape
+    for value in values:
+        if value.shape != shape:
+            break
+    else:
+        return shape
     try:
         return np.broadcast_shapes(*(v.shape for v in values))
     except ValueError as error:
@@ -145,15 +167,12 @@ def layout_of(value: Any, full: tuple[int, ...]) -> str:
     return "column" if value.shape[-1] == 1 else "strided"
 
 
-def pattern_of(values: Sequence[Any]) -> tuple[int, str]:
-    """The number of a pattern and its text, "float32:contiguous, float32:row". Raises NotFusable."""
-    full = _full_shape(values)
-    number, texts = 0, []
-    for value in values:
-        name, layout = _type_name(value), layout_of(value, full)
-        number = number * _RADIX + _TYPES.index(name) * len(LAYOUTS) + LAYOUTS.index(layout)
-        texts.append(f"{name}:{layout}")
-    return number, ", ".join(texts)
+def pattern_of(inputs: Sequence[Input]) -> int:
+    """The number of a pattern."""
+    number = 0
+    for name, layout in inputs:
+        number = number * _RADIX + _DIGITS[name, layout]
+    return number
 
 
 def explain(site: FusedSite) -> list[str]:

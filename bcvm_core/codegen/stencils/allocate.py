@@ -38,6 +38,7 @@ class _Allocator:
         self.spill_at = -(-(POINTERS_AT + 8 * operands) // 64) * 64
         self.free_spills: list[int] = []
         self.spill_end, self.slot_bytes = self.spill_at, slot_bytes
+        self.stores_at: dict[int, list[int]] = {}  # time -> outputs
         self.uses = self._uses()
 
     def _uses(self) -> list[list[int]]:
@@ -45,19 +46,20 @@ class _Allocator:
 
         Nothing is stored before every input was loaded: outputs may lie where inputs do.
         """
-        uses: list[list[int]] = [[] for _ in self.values]
-        for at, value in enumerate(self.values):
+        values, stores = self.values, self.lowered.stores
+        uses: list[list[int]] = [[] for _ in values]
+        for at in range(len(values) - 1, -1, -1):
+            value = values[at]
             if type(value) is Computed:
                 for k in value.operands:
                     uses[k].append(2 * at)
-        self.copied = {k for k, _ in self.lowered.stores if type(self.values[k]) is Loaded}
-        loads = [2 * k if k in self.copied else uses[k][0] for k, v in enumerate(self.values) if type(v) is Loaded]
-        self.last_load = max(loads, default=0)
-        self.store_at = [max(2 * k, self.last_load) + 1 for k, _ in self.lowered.stores]
-        for (value_number, _), at in zip(self.lowered.stores, self.store_at, strict=True):
-            uses[value_number].append(at)
-        for per_value in uses:
-            per_value.sort(reverse=True)
+        self.copied = {k for k, _ in stores if type(values[k]) is Loaded}
+        self.last_load = max([2 * k if k in self.copied else uses[k][-1] for k, v in enumerate(values) if type(v) is Loaded], default=0)
+        for index, (k, _) in enumerate(stores):
+            at = max(2 * k, self.last_load) + 1
+            self.stores_at.setdefault(at, []).append(index)
+            uses[k].append(at)
+            uses[k].sort(reverse=True)
         return uses
 
     # -- slots ----------------------------------------------------------------------------------
@@ -68,8 +70,9 @@ class _Allocator:
 
     def used(self, value: int) -> None:
         """One use is over; a value without more leaves its slot."""
-        self.uses[value].pop()
-        if not self.uses[value]:
+        uses = self.uses[value]
+        uses.pop()
+        if not uses:
             slot = self.place.pop(value, -1)
             if slot >= 0:
                 self.slots[slot] = -1
@@ -172,35 +175,37 @@ class _Allocator:
                     self.fixed(at, value)
             elif at in self.copied:
                 self.held(at, ())
-            if 2 * at + 1 in self.store_at:
-                self.stores(2 * at + 1)
+            if 2 * at + 1 in self.stores_at:
+                self.stores(self.stores_at[2 * at + 1])
         return Body(tuple(self.out), self.spill_end)
 
-    def stores(self, at: int) -> None:
-        for index, (value, memory) in enumerate(self.lowered.stores):
-            if self.store_at[index] == at:
-                slot = self.held(value, ())
-                self.out.append((f"st.{memory}/{slot}", POINTERS_AT + 8 * (len(self.repeated) + index), 0))
-                self.used(value)
+    def stores(self, indices: list[int]) -> None:
+        for index in indices:
+            value, memory = self.lowered.stores[index]
+            slot = self.held(value, ())
+            self.out.append((f"st.{memory}/{slot}", POINTERS_AT + 8 * (len(self.repeated) + index), 0))
+            self.used(value)
 
     def hot(self, at: int, value: Computed) -> None:
         """A primitive in any slots: the result takes the place of the first operand, or of a copy of it."""
-        operands = value.operands
-        first = operands[0]
-        slot = self.held(first, operands)
-        other = -1
+        primitive, operands, constant = value
+        place, first, second = self.place, operands[0], -1
+        slot = place.get(first, -1)
+        if slot < 0:
+            slot = self.held(first, operands)
+        other = ""
         if len(operands) == 2:
-            other = self.held(operands[1], operands)
-        dying = self.uses[first][0] == 2 * at and operands.count(first) == 1
+            second = operands[1]
+            where = place.get(second, -1)
+            other = f",{self.held(second, operands) if where < 0 else where}"
+        dying = self.uses[first][0] == 2 * at and first != second
+        target = slot
         if not dying:
             target = self.free_slot(operands)
             self.out.append((f"mov/{target},{slot}", 0, 0))
-        else:
-            target = slot
         for operand in operands:
             self.used(operand)
-        slots = str(target) if other < 0 else f"{target},{other}"
-        self.out.append((f"{value.primitive}/{slots}", 0, 8 * value.constant if value.constant >= 0 else 0))
+        self.out.append((f"{primitive}/{target}{other}", 0, 8 * constant if constant >= 0 else 0))
         self.put(at, target)
 
     def fixed(self, at: int, value: Computed) -> None:

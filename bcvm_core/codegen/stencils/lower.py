@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from .graph import Const, FusedGraph, NotFusable
+from .graph import FusedGraph, NotFusable
 from .ir import SIZE
 from .loops import COMPUTE, constant_bits
 from .primitives import table
-from .trace import Ready, expansion
+from .trace import Ready, by_value, describe_number, expansion
 
 MEMORY_TYPE = {"float16": "f16", "bfloat16": "bf16"}
 
@@ -75,40 +75,45 @@ def memory_type(dtype: str) -> str:
 
 
 class _Builder:
-    """Values as they are met, equal ones once."""
+    """Values as they are met, equal ones once. `used`: those that others are made of; `width`: bytes of the widest type."""
+
+    __slots__ = ("values", "constants", "seen", "used", "width", "_constant_of")
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.constants: list[int] = []
         self.seen: dict[Value, int] = {}
+        self.used: set[int] = set()
+        self.width = 4
         self._constant_of: dict[int, int] = {}
 
-    def add(self, value: Value) -> int:
+    def add(self, value: Value, width: int) -> int:
         found = self.seen.get(value)
         if found is None:
             found = self.seen[value] = len(self.values)
             self.values.append(value)
+            if width > self.width:
+                self.width = width
         return found
 
-    def constant_index(self, bits: int) -> int:
-        found = self._constant_of.get(bits)
-        if found is None:
-            found = self._constant_of[bits] = len(self.constants)
-            self.constants.append(bits)
-        return found
-
-    def filled(self, step: Ready, operands: tuple[Any, ...], local: list[int]) -> Computed:
-        """A step with constants."""
-        arguments = [local[k] for k in step.places]
+    def step(self, step: Ready, local: list[int], operands: tuple[Any, ...]) -> int:
+        """The number of a step's value. `local`: numbers of values by place."""
+        primitive, places, fills, width = step
+        arguments = [local[k] for k in places]
         constant = -1
-        for fill in step.fills:
-            bits = fill.bits if fill.operand < 0 else constant_bits(operands[fill.operand].value, fill.dtype)
-            number = self.constant_index(bits)
-            if fill.position < 0:
+        for operand, bits, dtype, position, type_ in fills:
+            if operand >= 0:
+                bits = constant_bits(operands[operand].value, dtype)
+            number = self._constant_of.get(bits, -1)
+            if number < 0:
+                number = self._constant_of[bits] = len(self.constants)
+                self.constants.append(bits)
+            if position < 0:
                 constant = number
             else:
-                arguments[fill.position] = self.add(Constant(number, fill.type))
-        return Computed(step.primitive, tuple(arguments), constant)
+                arguments[position] = self.add(Constant(number, type_), SIZE[type_])
+        self.used.update(arguments)
+        return self.add(Computed(primitive, tuple(arguments), constant), width)
 
 
 def lower(graph: FusedGraph) -> Lowered:
@@ -116,32 +121,25 @@ def lower(graph: FusedGraph) -> Lowered:
     b = _Builder()
     refs: list[int] = []
     dtypes: list[str] = []
-    for index, given in enumerate(graph.inputs):
-        if given.dtype not in COMPUTE:
-            raise NotFusable(f"no stencils for the type {given.dtype}")
-        refs.append(b.add(Loaded(index, memory_type(given.dtype))))
-        dtypes.append(given.dtype)
-    add = b.add
-    for node in graph.nodes:
-        operands = node.operands
-        described: list[Any] = []
+    for index, (dtype, _) in enumerate(graph.inputs):
+        if dtype not in COMPUTE:
+            raise NotFusable(f"no stencils for the type {dtype}")
+        memory = memory_type(dtype)
+        refs.append(b.add(Loaded(index, memory), SIZE[memory]))
+        dtypes.append(dtype)
+    for op, operands, attrs in graph.nodes:
+        known: list[Any] = []
         local: list[int] = []
         for x in operands:
-            if type(x) is Const:
-                described.append(x)
+            if type(x) is int:
+                known.append(dtypes[x])
+                local.append(refs[x])
+            else:
+                known.append(describe_number(x.value, by_value(op)))  # type: ignore[union-attr]
                 local.append(-1)
-            else:
-                described.append(dtypes[x])  # type: ignore[index]
-                local.append(refs[x])  # type: ignore[index]
-        found = expansion(node.op, tuple(described), node.attrs)
+        found = expansion(op, tuple(known), operands, attrs)
         for step in found.steps:
-            primitive, places, fills = step
-            if fills:
-                local.append(add(b.filled(step, operands, local)))
-            elif len(places) == 1:
-                local.append(add(Computed(primitive, (local[places[0]],))))
-            else:
-                local.append(add(Computed(primitive, tuple([local[k] for k in places]))))
+            local.append(b.step(step, local, operands))
         refs.append(local[found.result])
         dtypes.append(found.dtype)
     return _finished(b, [refs[k] for k in graph.outputs], tuple([dtypes[k] for k in graph.outputs]))
@@ -149,26 +147,32 @@ def lower(graph: FusedGraph) -> Lowered:
 
 def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lowered:
     """What the outputs need, renumbered, and what else may raise an event."""
+    values, width = b.values, b.width
+    if len(b.used.union(outputs)) != len(values):
+        needed = _needed(values, outputs)
+        if len(needed) != len(values):
+            values, outputs = _renumbered(values, sorted(needed), outputs)
+            width = max([4, *map(_width, values)])
+    stores = tuple([(k, memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True)])
+    return Lowered(tuple(values), stores, tuple(b.constants), width, dtypes)
+
+
+def _needed(values: list[Value], outputs: list[int]) -> set[int]:
+    """Values that outputs are made of, or that may raise an event, and what those are made of."""
     known = facts()
-    values = b.values
     needed = set(outputs)
     for at in range(len(values) - 1, -1, -1):
         value = values[at]
         if type(value) is Computed and (at in needed or not known[value.primitive].quiet):
             needed.add(at)
             needed.update(value.operands)
-    if len(needed) != len(values):
-        values, outputs = _renumbered(values, sorted(needed), outputs)
-    width = 4
-    for value in values:
-        if type(value) is Computed:
-            size = known[value.primitive].width
-        else:
-            size = SIZE[value.memory] if type(value) is Loaded else SIZE[value.type]  # type: ignore[union-attr]
-        if size > width:
-            width = size
-    stores = tuple([(k, memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True)])
-    return Lowered(tuple(values), stores, tuple(b.constants), width, dtypes)
+    return needed
+
+
+def _width(value: Value) -> int:
+    if type(value) is Computed:
+        return facts()[value.primitive].width
+    return SIZE[value.memory] if type(value) is Loaded else SIZE[value.type]  # type: ignore[union-attr]
 
 
 def _renumbered(values: list[Value], kept: list[int], outputs: list[int]) -> tuple[list[Value], list[int]]:

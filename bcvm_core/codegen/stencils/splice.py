@@ -26,7 +26,9 @@ class Splicer:
         """Raises ArenaError."""
         self.blob, self.arena = blob, arena
         self._data = arena.put(blob.data)
-        self._memo: dict[Placed, Patched] = {}
+        self._memo: dict[Placed, tuple[bytes, tuple[Fix, ...], bytes, tuple[Fix, ...]]] = {}
+        self._frame = self._joined(("start", "loop_begin")), self._joined(("loop_end", "tail_begin")), self._joined(("finish",))
+        self._loop_end = len(self._patched(("loop_end", 0, 0))[0])
         self._codes: dict[Any, weakref.ref[Any]] = {}  # code that kernels hold now
 
     def held(self, key: Any) -> Any:
@@ -42,43 +44,57 @@ class Splicer:
 
     def splice(self, body: Body) -> tuple[int, int]:
         """(offset in the arena, bytes) of the code of start(ctx, n, constants). Raises ArenaError."""
-        parts: list[bytes] = []
-        fixes: list[tuple[int, Fix]] = []
-        labels = [0, 0, 0]
-        at = self._append(_START, 0, parts, fixes)
-        labels[_LOOP] = at
-        at = self._append(body.stencils, at, parts, fixes)
-        at = self._append(_MIDDLE, at, parts, fixes)
-        labels[_TAIL] = at
-        at = self._append(_TAIL_START, at, parts, fixes)
-        at = self._append([_in_tail(p) if p[0][:3] in _MEMORY else p for p in body.stencils], at, parts, fixes)
-        labels[_END] = at
-        at = self._append(_LAST, at, parts, fixes)
-        start = self.arena.reserve(at)
-        code = bytearray().join(parts)
-        data = self._data - start
-        for base, (offset, kind, addend) in fixes:
-            place = base + offset
-            _pack(code, place, (data + addend if kind == DATA else labels[addend]) - place - 4)
-        self.arena.view[start : start + at] = code
-        return start, at
-
-    def _append(self, sequence: Sequence[Placed], at: int, parts: list[bytes], fixes: list[tuple[int, Fix]]) -> int:
-        """Lay stencils down from `at` on; where the next one goes."""
+        before, between, after = self._frame
+        parts = [before[0]]
+        tail = [between[0]]
+        fixes = list(before[1])  # within the loop and what is around it
+        tail_fixes = list(between[1])
+        loop = at = len(before[0])
+        in_tail = len(between[0])
         memo = self._memo
-        for placed in sequence:
-            found = memo.get(placed) or self._patched(placed)
-            code, own = found
-            for fix in own:
-                fixes.append((at, fix))
+        for placed in body.stencils:
+            code, own, last, own_last = memo.get(placed) or self._both(placed)
             parts.append(code)
+            tail.append(last)
+            for offset, kind, addend in own:
+                fixes.append((at + offset, kind, addend))
+            for offset, kind, addend in own_last:
+                tail_fixes.append((in_tail + offset, kind, addend))
             at += len(code)
-        return at
+            in_tail += len(last)
+        end = at + in_tail
+        labels = (loop, at + self._loop_end, end)
+        fixes += [(at + offset, kind, addend) for offset, kind, addend in tail_fixes]
+        fixes += [(end + offset, kind, addend) for offset, kind, addend in after[1]]
+        parts += tail
+        parts.append(after[0])
+        size = end + len(after[0])
+        start = self.arena.reserve(size)
+        code_bytes = bytearray().join(parts)
+        data = self._data - start
+        for place, kind, addend in fixes:
+            _pack(code_bytes, place, (data + addend if kind == DATA else labels[addend]) - place - 4)
+        self.arena.view[start : start + size] = code_bytes
+        return start, size
 
-    def _patched(self, placed: Placed) -> Patched:
-        """A stencil with all holes filled that don't depend on where it lies."""
+    def _both(self, placed: Placed) -> tuple[bytes, tuple[Fix, ...], bytes, tuple[Fix, ...]]:
+        """A stencil with all holes filled that don't depend on where it lies: for the loop, and for the last, partial step."""
         if len(self._memo) >= _LIMIT:
             self._memo.clear()
+        code = self._patched(placed)
+        found = self._memo[placed] = (*code, *(self._patched(_in_tail(placed)) if placed[0][:3] in _MEMORY else code))
+        return found
+
+    def _joined(self, names: Sequence[str]) -> Patched:
+        """Stencils without operands, end to end."""
+        code, fixes = b"", []
+        for name in names:
+            own, holes = self._patched((name, 0, 0))
+            fixes += [(len(code) + offset, kind, addend) for offset, kind, addend in holes]
+            code += own
+        return code, tuple(fixes)
+
+    def _patched(self, placed: Placed) -> Patched:
         name, ctx, kon = placed
         label = _GOES.get(name, -1)
         code, holes = self.blob.stencils[name]
@@ -95,16 +111,11 @@ class Splicer:
                 fixes.append((offset, AGAIN, label))
             else:
                 fixes.append((offset, DATA, addend))
-        found = self._memo[placed] = (bytes(patched), tuple(fixes))
-        return found
+        return bytes(patched), tuple(fixes)
 
 
 _LOOP, _TAIL, _END = 0, 1, 2  # labels
 _GOES: Final = {"loop_begin": _TAIL, "loop_end": _LOOP, "tail_begin": _END}
-_START: Final[tuple[Placed, ...]] = (("start", 0, 0), ("loop_begin", 0, 0))
-_MIDDLE: Final[tuple[Placed, ...]] = (("loop_end", 0, 0),)
-_TAIL_START: Final[tuple[Placed, ...]] = (("tail_begin", 0, 0),)
-_LAST: Final[tuple[Placed, ...]] = (("finish", 0, 0),)
 _MEMORY: Final = {"ld.": "ldm.", "st.": "stm."}  # what the last, partial step uses instead
 
 

@@ -45,6 +45,7 @@ class Ready(NamedTuple):
     primitive: str
     places: tuple[int, ...]
     fills: tuple[Fill, ...]
+    width: int  # bytes of the widest type that the primitive handles
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,8 @@ def describe_number(value: Any, by_value: bool) -> Any:
     kind = type(value)
     if kind is float and -65000.0 < value < 65000.0:  # what fits the smallest type
         return (float, value.hex()) if by_value else float
+    if kind is int and 0 <= value < 256:
+        return (int, value) if by_value else int
     return (kind, np.min_scalar_type(value), value != value, repr(value) if by_value else None)
 
 
@@ -221,13 +224,8 @@ def _attribute_key(attrs: tuple[tuple[str, Any], ...]) -> Any:
     return tuple([(name, type(value), repr(value) if isinstance(value, float) else value) for name, value in attrs])
 
 
-def expansion(op: str, operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Expansion:
-    """The steps of `op`; operands are names of dtypes or `graph.Const`. Raises NotFusable."""
-    known = operands
-    for x in operands:
-        if type(x) is not str:
-            known = tuple([x if type(x) is str else describe_number(x.value, by_value(op)) for x in operands])
-            break
+def expansion(op: str, known: tuple[Any, ...], operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Expansion:
+    """The steps of `op`. `known`: names of dtypes, and `describe_number` of those `operands` that are `graph.Const`. Raises NotFusable."""
     key = (op, known, _attribute_key(attrs) if attrs else ())
     try:
         found = _expansions.get(key)
@@ -236,7 +234,8 @@ def expansion(op: str, operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], 
     if found is None:
         if len(_expansions) >= _LIMIT:
             _expansions.clear()
-        found = _expansions[key] = _expand(op, operands, dict(attrs))
+        described = tuple([x if type(x) is str else operand for x, operand in zip(known, operands, strict=True)])
+        found = _expansions[key] = _expand(op, described, dict(attrs))
     if found.refusal:
         raise NotFusable(found.refusal)
     return found
@@ -293,7 +292,8 @@ def _ready(step: Step, count: int, constants: set[int]) -> Ready:
                 places.append(-1)
         else:
             places.append(_place(ref, count, constants))
-    return Ready(step.primitive, tuple(places), tuple(fills))
+    width = max(SIZE[t] for t in (*primitive.operands, primitive.result))
+    return Ready(step.primitive, tuple(places), tuple(fills), width)
 
 
 def _own(value: Any) -> Any:

@@ -15,6 +15,7 @@ from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils import target
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
+from bcvm_core.codegen.stencils.loops import constant_bits
 from bcvm_core.codegen.stencils.lower import lower
 from tests.codegen.stencils.data import numbers, one_by_one, same
 
@@ -177,6 +178,25 @@ def test_an_input_is_never_taken_for_a_constant() -> None:
     for dtype in ("int32", "int64", "int8"):
         taken = FusedGraph((Input(dtype),), (Node("where", (0, Const(3), 0)), Node("where", (0, 0, Const(3)))), (1, 2))
         compare(kernel_for(taken), [numbers(dtype, 60, 2)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "bool", "float16"])
+def test_whole_numbers_as_constants(dtype: str) -> None:
+    """The short ways give the bits that NumPy's conversion gives, and refuse what it does not take."""
+    t = np.dtype(dtype)
+    for power in (0, 1, 7, 8, 15, 16, 24, 25, 31, 32, 53, 54, 63, 64):
+        for value in (2**power - 1, 2**power, 2**power + 1, -(2**power) + 1, -(2**power), -(2**power) - 1):
+            with np.errstate(all="ignore"):
+                fits = dtype == "float16" or t.kind in "fb" or np.iinfo(t).min <= value <= np.iinfo(t).max
+                wanted = np.asarray(value).astype(t) if -(2**63) <= value < 2**64 else None
+            if not fits or wanted is None or (t.kind == "f" and not np.isfinite(wanted)):
+                if t.kind in "iu":
+                    with pytest.raises(NotFusable):
+                        constant_bits(value, dtype)
+                continue
+            if dtype == "float16":
+                wanted = wanted.astype(np.float32)
+            assert constant_bits(value, dtype) == int.from_bytes(wanted.tobytes(), "little"), value
 
 
 def test_graphs_that_differ_in_constants_share_code() -> None:
