@@ -13,7 +13,7 @@ from .ir import POINTERS_AT
 from .lower import Computed, Constant, Loaded, Lowered, facts
 
 _NEVER: Final = 1 << 30
-_COPY: Final = -2
+_FREE, _COPY = -1, -2  # what a slot holds that holds no value
 Placed = tuple[str, int, int]  # stencil, offset in the context, offset in the constants
 
 
@@ -30,7 +30,7 @@ class _Allocator:
 
     def __init__(self, lowered: Lowered, repeated: tuple[bool, ...], slots: int, slot_bytes: int) -> None:
         self.values, self.lowered, self.repeated = lowered.values, lowered, repeated
-        self.slots = [-1] * slots
+        self.slots = [_FREE] * slots
         self.place: dict[int, int] = {}  # value -> slot
         self.spilled: dict[int, int] = {}  # value -> offset in the context
         self.out: list[Placed] = []
@@ -75,7 +75,7 @@ class _Allocator:
         if not uses:
             slot = self.place.pop(value, -1)
             if slot >= 0:
-                self.slots[slot] = -1
+                self.slots[slot] = _FREE
             if value in self.spilled:
                 self.free_spills.append(self.spilled.pop(value))
 
@@ -88,7 +88,7 @@ class _Allocator:
     def free_slot(self, keep: tuple[int, ...], avoid: int = -1) -> int:
         """A slot that is free now; `keep`: values that must stay, `avoid`: a slot not to take."""
         for slot in range(len(self.slots) - 1, -1, -1):  # the low ones are wanted by fixed primitives
-            if self.slots[slot] < 0 and slot != avoid:
+            if self.slots[slot] == _FREE and slot != avoid:
                 return slot
         candidates = [v for s, v in enumerate(self.slots) if v >= 0 and v not in keep and s != avoid]
         victim = max(candidates, key=self.next_use)
@@ -99,7 +99,7 @@ class _Allocator:
     def evict(self, value: int) -> None:
         """Take a value out of its slot; it can be brought back."""
         slot = self.place.pop(value)
-        self.slots[slot] = -1
+        self.slots[slot] = _FREE
         if value in self.spilled or self._comes_back(value):
             return
         if self.free_spills:
@@ -139,14 +139,14 @@ class _Allocator:
         value = self.slots[slot]
         if value < 0:
             return
-        try_free = next((s for s in range(len(self.slots) - 1, -1, -1) if self.slots[s] < 0 and s != slot), -1)
+        try_free = next((s for s in range(len(self.slots) - 1, -1, -1) if self.slots[s] == _FREE and s != slot), -1)
         if try_free < 0:
             if value not in keep:
                 self.evict(value)
                 return
             try_free = self.free_slot((*keep, value), slot)
         self.out.append((f"mov/{try_free},{slot}", 0, 0))
-        self.slots[slot] = -1
+        self.slots[slot] = _FREE
         self.put(value, try_free)
 
     def force(self, value: int, slot: int, keep: tuple[int, ...]) -> None:
@@ -160,7 +160,7 @@ class _Allocator:
             self.bring(value, slot)
         else:
             self.out.append((f"mov/{slot},{at}", 0, 0))
-            self.slots[at] = -1
+            self.slots[at] = _FREE
             self.put(value, slot)
 
     # -- steps ----------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class _Allocator:
         self.keep_first(operands)
         for index in range(len(operands)):
             if self.slots[index] == _COPY:
-                self.slots[index] = -1
+                self.slots[index] = _FREE
         self.out.append((f"{value.primitive}/{','.join(map(str, range(len(operands))))}", 0, 0))
         self.put(at, 0)
 
@@ -236,12 +236,12 @@ class _Allocator:
         value = operands[0]
         if self.slots[0] != value:
             return
-        free = next((s for s in range(len(self.slots) - 1, len(operands) - 1, -1) if self.slots[s] == -1), -1)
+        free = next((s for s in range(len(self.slots) - 1, len(operands) - 1, -1) if self.slots[s] == _FREE), -1)
         if free < 0 or value in self.spilled or self._comes_back(value):
             self.evict(value)
             return
         self.out.append((f"mov/{free},0", 0, 0))
-        self.slots[0] = -1
+        self.slots[0] = _FREE
         self.put(value, free)
 
 

@@ -199,6 +199,20 @@ def test_whole_numbers_as_constants(dtype: str) -> None:
             assert constant_bits(value, dtype) == int.from_bytes(wanted.tobytes(), "little"), value
 
 
+def test_an_operand_twice_while_all_slots_are_taken() -> None:
+    """The second copy of an operand belongs to no value; nothing may be moved over it."""
+    rng = np.random.default_rng(0)
+    pairs = ("bitwise_xor", "logical_and", "bitwise_or")
+    arrays = [rng.random(100) < 0.5 for _ in range(3)]
+    for _ in range(300):
+        nodes: list[Node] = []
+        for k in range(3, 3 + int(rng.integers(4, 12))):
+            a, b = (int(rng.integers(0, k)) for _ in range(2))
+            choice = int(rng.integers(0, 6))
+            nodes.append(Node(pairs[choice], (a, b)) if choice < 3 else Node("where", ((a, a, b), (a, b, a), (a, b, b))[choice - 3]))
+        compare(kernel_for(FusedGraph((Input("bool"),) * 3, tuple(nodes), tuple(range(len(nodes), len(nodes) + 3)))), arrays)
+
+
 def test_graphs_that_differ_in_constants_share_code() -> None:
     def made(constant: float) -> FusedKernel:
         return kernel_for(FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("exp", (1,))), (2,)))
