@@ -32,6 +32,7 @@ _SOURCES: Final = (
         f"codegen/stencils/{name}.py"
         for name in (
             *("blob", "build", "describe", "driver", "ir", "native", "objects", "primitives", "target"),
+            *("arrange_code", "emit_code", "uses_code"),
             *("entry_code", "general_code", "offsets", "recycle_code", "results_code", "rows_code", "site_code"),
         )
     ),

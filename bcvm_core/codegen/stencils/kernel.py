@@ -21,13 +21,11 @@ from ... import config, fpstatus
 from ...dtypes import BY_NAME
 from . import arena, layout, threads
 from . import offsets as c
-from .allocate import allocate
 from .driver import driver
 from .graph import FusedGraph, NotFusable
 from .library import is_ready, obstacle, splicer
 from .lower import Computed, Lowered, facts, lower
-from .splice import Splicer
-from .target import host
+from .splice import Form, Splicer
 
 _ndarray: Final = np.ndarray
 LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
@@ -57,18 +55,14 @@ class Code:
 
     __slots__ = ("address", "context_bytes", "size", "_block", "_splicer", "__weakref__")
 
-    def __init__(self, maker: Splicer, lowered: Lowered, repeated: tuple[bool, ...]) -> None:
+    def __init__(self, maker: Splicer, form: Form) -> None:
         """Raises NotFusable when there is no room for code."""
-        target = host()
-        assert target is not None
-        body = allocate(lowered, repeated, target.slots, target.slot_bytes)
         try:
-            at, self.size = maker.splice(body)
+            at, self.size, self.context_bytes = maker.splice(form)
         except arena.ArenaError as error:
             raise NotFusable(str(error)) from error
         self._block, self._splicer = _Block(maker.arena, at, self.size), maker
         self.address = maker.arena.base + at
-        self.context_bytes = body.context_bytes
 
 
 class FusedKernel:
@@ -108,12 +102,11 @@ class FusedKernel:
         """The code for a set of inputs (bits) that have one element all along the inner axis. Raises NotFusable."""
         found = self.codes.get(repeated)
         if found is None:
-            key = (self.lowered.values, self.lowered.stores, repeated)  # constants are data: graphs that differ in them share code
-            found = self._splicer.held(key)
+            form = self._splicer.form(self.lowered, repeated, len(self.inputs))  # constants are data: graphs that differ in them share it
+            found = self._splicer.held(form)
             if found is None:
-                flags = tuple([bool(repeated >> k & 1) for k in range(len(self.inputs))])
-                found = Code(self._splicer, self.lowered, flags)
-                self._splicer.hold(key, found)
+                found = Code(self._splicer, form)
+                self._splicer.hold(form, found)
             self.codes[repeated] = found
         return found
 

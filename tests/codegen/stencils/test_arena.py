@@ -166,16 +166,16 @@ def test_barred_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_code_that_is_going_is_found_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels of one form share code while one of them lives; once its memory goes back it must not be shared any more."""
     first = kernel_for(chain(11))
-    key = (first.lowered.values, first.lowered.stores, 0)
-    holder, place = first.codes[0]._splicer, first.codes[0]._splicer.arena
+    holder, place = first._splicer, first._splicer.arena
+    form = holder.form(first.lowered, 0, 1)
     seen: list[Any] = []
     free = place.free
 
     def look(at: int, size: int) -> None:
-        seen.append(holder.held(key))
+        seen.append(holder.held(form))
         free(at, size)
 
-    assert holder.held(key) is first.codes[0]
+    assert holder.held(form) is first.codes[0]
     monkeypatch.setattr(place, "free", look)
     del first
     gc.collect()

@@ -15,10 +15,10 @@ import pytest
 from bcvm_core import config
 from bcvm_core.codegen import loops, store
 from bcvm_core.codegen.stencils import blob, build, describe, driver, ir, library, native, objects, primitives, target
-from bcvm_core.codegen.stencils.allocate import allocate
 from bcvm_core.codegen.stencils.graph import FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import kernel_for
 from bcvm_core.codegen.stencils.lower import lower
+from tests.codegen.stencils.slots import allocate
 
 LEVELS = [name for name in ("x86-64-v3", "x86-64-v4") if target.by_level(name) is not None]
 

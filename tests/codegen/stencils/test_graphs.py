@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bcvm_core.codegen.stencils import allocate as allocation
 from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils import target
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
 from bcvm_core.codegen.stencils.loops import constant_bits
 from bcvm_core.codegen.stencils.lower import lower
+from tests.codegen.stencils import slots
 from tests.codegen.stencils.data import numbers, one_by_one, same
 
 EXAMPLES = int(os.environ.get("BCVM_TEST_GRAPHS", "120"))
@@ -65,6 +65,7 @@ def refused(graph: FusedGraph) -> bool:
 
 def compare(kernel: FusedKernel, arrays: list[Any]) -> None:
     """Where no event is reported every bit agrees; where one happened, one is reported."""
+    slots.assert_as_described(kernel)
     expected, kinds = one_by_one(kernel.graph, arrays)
     done = kernel.outcome(arrays)
     assert done is not None
@@ -112,7 +113,7 @@ def test_many_values_alive(width: int, dtype: str) -> None:
     )
     host = target.host()
     assert host is not None
-    body = allocation.allocate(kernel.lowered, (False,), host.slots, host.slot_bytes)
+    body = slots.allocate(kernel.lowered, (False,), host.slots, host.slot_bytes)
     spilled = sum(name.startswith("spill") for name, _, _ in body.stencils)
     assert (spilled > 0) == (width > host.slots), spilled
 
@@ -169,7 +170,7 @@ def test_constants_do_not_make_new_code() -> None:
         graph = FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("add", (1, Const(constant + 1)))), (2,))
         host = target.host()
         assert host is not None
-        bodies.append(allocation.allocate(lower(graph), (False,), host.slots, host.slot_bytes))
+        bodies.append(slots.allocate(lower(graph), (False,), host.slots, host.slot_bytes))
     assert bodies[0] == bodies[1]
 
 

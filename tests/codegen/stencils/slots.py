@@ -1,16 +1,15 @@
-"""Which slot holds which value: a list of stencils for a sequence of steps.
-
-Values that don't fit are spilled to the context; what lies in memory or in the constants is
-loaded again instead. The value whose next use is farthest goes first, so no graph is too large.
-"""
+"""What the driver's `arrange` and `emit` do, in plain Python: which slot holds which value, and the bytes of the code."""
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from .ir import POINTERS_AT
-from .lower import Computed, Constant, Loaded, Lowered, facts
+from bcvm_core.codegen.stencils.blob import AGAIN, CTX, DATA, KON, NEXT, Blob
+from bcvm_core.codegen.stencils.ir import POINTERS_AT
+from bcvm_core.codegen.stencils.lower import Computed, Constant, Loaded, Lowered, facts
 
 _NEVER: Final = 1 << 30
 _FREE, _COPY = -1, -2  # what a slot holds that holds no value
@@ -248,3 +247,38 @@ class _Allocator:
 def allocate(lowered: Lowered, repeated: tuple[bool, ...], slots: int, slot_bytes: int) -> Body:
     """The stencils of one step. `repeated`: which inputs have the same element all along the inner axis."""
     return _Allocator(lowered, repeated, slots, slot_bytes).run()
+
+
+LABELS: Final = {"loop_begin": "tail", "loop_end": "loop", "tail_begin": "end"}  # where control jumps to
+
+
+def code_of(blob: Blob, body: Body, data: int) -> bytes:
+    """The code of a kernel; `data`: how far from its start the constants of the blob are."""
+    tail = [
+        (("ldm." if name[:3] == "ld." else "stm.") + name[3:], a, b) if name[:3] in ("ld.", "st.") else (name, a, b)
+        for name, a, b in body.stencils
+    ]
+    before = [("start", 0, 0), ("loop_begin", 0, 0), *body.stencils, ("loop_end", 0, 0)]
+    sequence = [*before, ("tail_begin", 0, 0), *tail, ("finish", 0, 0)]
+    sizes = [len(blob.stencils[name][0]) for name, _, _ in sequence]
+    labels = {"loop": sum(sizes[:2]), "tail": sum(sizes[: len(before)]), "end": sum(sizes[:-1])}
+    code = bytearray(b"".join(blob.stencils[name][0] for name, _, _ in sequence))
+    at = 0
+    for (name, ctx, kon), size in zip(sequence, sizes, strict=True):
+        for offset, kind, addend in blob.stencils[name][1]:
+            place = at + offset
+            values: dict[int, Any] = {CTX: ctx + addend, KON: kon + addend, DATA: data + addend - place - 4, NEXT: at + size - place - 4}
+            struct.pack_into("<i", code, place, labels[LABELS[name]] - place - 4 if kind == AGAIN else values[kind])
+        at += size
+    return bytes(code)
+
+
+def assert_as_described(kernel: Any) -> None:
+    """The code of a kernel is, byte by byte, what is described here."""
+    for repeated, code in kernel.codes.items():
+        splicer = kernel._splicer
+        flags = tuple(bool(repeated >> k & 1) for k in range(len(kernel.inputs)))
+        body = allocate(kernel.lowered, flags, splicer.target.slots, splicer.target.slot_bytes)
+        wanted = code_of(splicer.blob, body, splicer._data - (code.address - splicer.arena.base))
+        assert ctypes.string_at(code.address, code.size) == wanted, kernel.graph
+        assert code.context_bytes == body.context_bytes
