@@ -102,11 +102,11 @@ def _runtime() -> int:
 
 
 @cache
-def _method() -> Any:
-    """The interpreter's description of the function."""
+def _method_at() -> int:
+    """The address of the interpreter's description of the function."""
     definition = _MethodDef(b"fused", driver().entry, _FASTCALL, b"A fused kernel: arrays in, a fresh array out, or None.")
     _kept.append(definition)
-    return definition
+    return ctypes.addressof(definition)
 
 
 class _Held:
@@ -140,13 +140,13 @@ class _Slow:
         return result
 
 
+@cache
+def _packer(words: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<{words}q").pack
+
+
 def _descriptor(kernel: FusedKernel, slow: _Slow, held: _Held) -> bytes:
-    operands = [*kernel.inputs, *kernel.outputs]
-    body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * len(operands))
-    struct.pack_into(
-        "<9q",
-        body,
-        0,
+    words = [
         len(kernel.inputs),
         len(kernel.outputs),
         _runtime(),
@@ -156,26 +156,30 @@ def _descriptor(kernel: FusedKernel, slow: _Slow, held: _Held) -> bytes:
         kernel.limit,
         kernel.release,
         id(held),
-    )
-    for k, dtype in enumerate(operands):
-        struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)
-    codes = _codes_block(kernel.codes)
-    body[c.D_CODES : c.D_CODES + len(codes)] = codes
-    return bytes(body)
+        *_code_words(kernel.codes),
+    ]
+    for dtype in kernel.inputs:
+        words += (id(dtype), dtype.itemsize)
+    for dtype in kernel.outputs:
+        words += (id(dtype), dtype.itemsize)
+    return _packer(len(words))(*words)
 
 
-def _codes_block(codes: dict[int, Any]) -> bytes:
+def _code_words(codes: dict[int, Any]) -> list[int]:
     """The kernel's codes as a descriptor holds them: how many, then each, the one without repeated inputs first."""
-    ordered = sorted(codes)[: c.CODES_MAX]
-    words = [len(ordered)]
-    for mask in ordered:
-        words += (mask, codes[mask].address, codes[mask].context_bytes)
-    return struct.pack(f"<{len(words)}q", *words)
+    masks = sorted(codes)[: c.CODES_MAX] if len(codes) > 1 else codes
+    words = [len(masks)]
+    for mask in masks:
+        code = codes[mask]
+        words += (mask, code.address, code.context_bytes)
+    words += [0] * ((c.D_OPERANDS - c.D_CODES) // 8 - len(words))
+    return words
 
 
 def _write_codes(descriptor: bytes, codes: dict[int, Any]) -> None:
     """Let the native code know of new codes (the interpreter's lock is held, so no call is looking)."""
-    block = _codes_block(codes)
+    words = _code_words(codes)
+    block = _packer(len(words))(*words)
     ctypes.memmove(id(descriptor) + c.BYTES_HEAD + c.D_CODES, block, len(block))
 
 
@@ -189,5 +193,5 @@ def entry_for(kernel: FusedKernel) -> Callable[..., Any]:
     if not _runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
         return kernel.call
     held = _Held(kernel)
-    function: Callable[..., Any] = new_function(ctypes.addressof(_method()), held.descriptor, held)
+    function: Callable[..., Any] = new_function(_method_at(), held.descriptor, held)
     return function

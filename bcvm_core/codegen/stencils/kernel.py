@@ -13,6 +13,7 @@ import struct
 import types
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +33,20 @@ LARGE_NS: Final = 800_000  # calls that take longer than this run on several cor
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 _PIECE_NS: Final = 100_000
 _UNLIMITED: Final = 1 << 62
+_NUMPY: Final = {name: row.numpy for name, row in BY_NAME.items()}
+
+
+@cache
+def _entry_maker() -> Callable[[FusedKernel], Callable[..., Any]]:
+    from .entry import entry_for  # which is about kernels, so it cannot be there before this module
+
+    return entry_for
+
+
+@cache
+def _words(count: int) -> Any:
+    """The type of so many 64-bit numbers in memory."""
+    return ctypes.c_uint64 * count
 
 
 class _Block:
@@ -77,23 +92,26 @@ class FusedKernel:
         self._driver = driver()
         if self._driver.drive is None:
             raise NotFusable(self._driver.failed or "the code around kernels is being compiled")
-        self.constants = ctypes.create_string_buffer(struct.pack(f"<{len(self.lowered.constants)}Q", *self.lowered.constants) or b"\0" * 8)
+        constants = self.lowered.constants or (0,)
+        self.constants = _words(len(constants))(*constants)
         self.codes: dict[int, Code] = {}
-        self.inputs = [BY_NAME[x.dtype].numpy for x in graph.inputs]
-        self.outputs = [BY_NAME[dtype].numpy for dtype in self.lowered.dtypes]
+        self.inputs = [_NUMPY[dtype] for dtype, _ in graph.inputs]
+        self.outputs = [_NUMPY[dtype] for dtype in self.lowered.dtypes]
         self.ns_per_element = cost_ns(self.lowered)
         self.limit = int(LARGE_NS / self.ns_per_element) if threads.cores() > 1 else _UNLIMITED
         self.release = int(RELEASE_NS / self.ns_per_element)
-        self.code(sum(1 << k for k, x in enumerate(graph.inputs) if x.layout in ("scalar", "column")))
+        repeated = 0
+        for k, (_, how) in enumerate(graph.inputs):
+            if how in ("scalar", "column"):
+                repeated |= 1 << k
+        self.code(repeated)
 
     @property
     def entry(self) -> Callable[..., Any]:
         """`entry(*arrays)`: native where the interpreter's layout is known, else `call`."""
         found: Callable[..., Any] | None = None if self._entry is None else self._entry()
         if found is None:
-            from .entry import entry_for
-
-            found = entry_for(self)
+            found = _entry_maker()(self)
             if not isinstance(found, types.MethodType):
                 self._entry = weakref.ref(found)  # it holds this object, so the other way would be a circle
         return found
@@ -281,12 +299,9 @@ def _split(pointers: list[int], dims: list[int], strides: list[list[int]], targe
 
 def cost_ns(lowered: Lowered) -> float:
     """About how long an element takes; only to tell large calls from small ones."""
-    total = 0.05 * (len(lowered.values) + len(lowered.stores))
     known = facts()
-    for value in lowered.values:
-        if type(value) is Computed and not known[value.primitive].hot:
-            total += 0.5
-    return total
+    slow = sum([type(value) is Computed and not known[value.primitive].hot for value in lowered.values])
+    return 0.05 * (len(lowered.values) + len(lowered.stores)) + 0.5 * slow
 
 
 def underflow_ignored() -> bool:
