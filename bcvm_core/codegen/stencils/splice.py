@@ -23,8 +23,8 @@ from .target import Target, by_level
 
 _FRAME: Final = ("start", "loop_begin", "loop_end", "tail_begin", "finish", "mov", "spill", "fill")  # families as `offsets` numbers them
 _FAMILIES: Final = 1024  # room in the table; a blob has some 250
-_LIMIT: Final = 65536  # packed values kept
-_CODES: Final = 4096  # codes remembered before those that are gone are forgotten
+_LIMIT: Final = 8192  # packed values kept
+_CODES: Final = 1024  # codes remembered before those that are gone are forgotten
 _value: Final = struct.Struct(f"<{c.VALUE_SIZE // 8}q").pack
 _store: Final = struct.Struct(f"<{c.STORE_SIZE // 8}q").pack
 _row: Final = struct.Struct(f"<{c.ROW_SIZE // 8}q").pack_into
@@ -55,6 +55,7 @@ class Splicer:
         self._values: dict[Value, bytes] = {}
         self._repeated: dict[Loaded, bytes] = {}
         self._codes: dict[Form, weakref.ref[Any]] = {}  # code that kernels hold now
+        self._look_again = _CODES
         for name in _FRAME:
             self._family(name)
         self._frame_bytes = sum(len(blob.stencils[name][0]) for name in _FRAME[:5])
@@ -66,8 +67,9 @@ class Splicer:
 
     def hold(self, form: Form, code: Any) -> None:
         """Let others find `code` as long as somebody holds it."""
-        if len(self._codes) >= _CODES:
+        if len(self._codes) >= self._look_again:
             self._codes = {k: r for k, r in list(self._codes.items()) if r() is not None}
+            self._look_again = max(_CODES, 2 * len(self._codes))
         self._codes[form] = weakref.ref(code)
 
     # -- plans ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bcvm_core.codegen.stencils import arena
+from bcvm_core.codegen.stencils import arena, splice
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import kernel_for
 
@@ -204,3 +204,17 @@ def test_kernels_come_and_go_in_several_threads() -> None:
     finally:
         sys.setswitchinterval(interval)
     assert not wrong
+
+
+def test_code_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = kernel_for(chain(3))._splicer
+    monkeypatch.setattr(holder, "_codes", {})
+    monkeypatch.setattr(holder, "_look_again", 10)
+    monkeypatch.setattr(splice, "_CODES", 10)
+    kept = [kernel_for(chain(1000 + k)) for k in range(25)]  # more than are looked at again
+    assert all(holder.held(holder.form(k.lowered, 0, 1)) is k.codes[0] for k in kept)
+    kept = kept[:5]
+    for k in range(100):
+        kernel_for(chain(2000 + k))
+    assert len(holder._codes) < 70
+    assert all(holder.held(holder.form(k.lowered, 0, 1)) is k.codes[0] for k in kept)
