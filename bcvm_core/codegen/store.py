@@ -30,7 +30,11 @@ _SOURCES: Final = (
     "codegen/compiler.py",
     *(
         f"codegen/stencils/{name}.py"
-        for name in ("describe", "driver", "entry_code", "ir", "native", "objects", "recycle_code", "primitives", "target")
+        for name in (
+            *("blob", "build", "describe", "driver", "ir", "native", "objects", "primitives", "target"),
+            *("arrange_code", "emit_code", "uses_code"),
+            *("entry_code", "general_code", "offsets", "recycle_code", "results_code", "rows_code", "site_code"),
+        )
     ),
     "ops/algorithms.py",
     "ops/algorithms_f32.py",

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..errors import LoweringError
+from .nodes import located
 from .quiet import muted
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -47,7 +48,9 @@ def _skeleton(node: FunctionNode, source: Surroundings, free_names: tuple[str, .
     if source.imported:  # CPython compiles calls on names imported in the same module differently
         names = [ast.alias(n) for n in source.imported]
         body.insert(0, ast.copy_location(ast.Import(names), node))
-    return ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
+    module = ast.Module(body=body, type_ignores=[])
+    located(module)
+    return module
 
 
 def _pick(code: types.CodeType, like: types.CodeType) -> types.CodeType | None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..ops import registry
 from ..ops.registry import BoundCall
+from .nodes import walk
 from .scopes import Scope
 
 
@@ -155,7 +156,7 @@ class Classifier:
     @staticmethod
     def _reset(nodes: Iterable[ast.AST | None]) -> None:
         for root in nodes:
-            for node in ast.walk(root) if root is not None else ():
+            for node in walk(root) if root is not None else ():
                 node.__dict__.pop("bcvm_info", None)
                 node.__dict__.pop("bcvm_call", None)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ..errors import LoweringError
+from .nodes import children, copied
 from .recompile import FunctionNode, compile_like, same_code
 
 FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -42,27 +43,9 @@ class FunctionSource:
         return copy_tree(self.node)
 
 
-def _copy(node: Any) -> Any:
-    """A deep copy of what a syntax tree means: fields and positions, nothing that tools hang on nodes.
-
-    (Some hang parents on every node, also on the context and operator objects that all trees share.)
-    """
-    if isinstance(node, list):
-        return [_copy(item) for item in node]
-    if not isinstance(node, ast.AST):
-        return node
-    if not node._fields and not node._attributes:
-        return node  # Load, Add, ...: shared by all trees
-    new = node.__class__()
-    for name in node._fields + node._attributes:
-        if hasattr(node, name):
-            setattr(new, name, _copy(getattr(node, name)))
-    return new
-
-
 def copy_tree(node: Tree) -> Tree:
     """A deep copy of a syntax tree without the annotations of `frontend.regions`."""
-    return cast("Tree", _copy(node))
+    return cast("Tree", copied(node))
 
 
 @dataclass(slots=True)
@@ -86,7 +69,7 @@ def _build_index(tree: ast.Module) -> _FileIndex:
     pending: list[tuple[ast.AST, Scopes]] = [(tree, ())]
     while pending:
         node, enclosing = pending.pop()
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             inner = enclosing
             if isinstance(child, FUNCTION_NODES):
                 functions.setdefault(_first_line(child), []).append((child, enclosing))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ..frontend.lowering import RegionCode
+from ..frontend.nodes import walk
 from ..frontend.regions import MISSING, Classifier, Kind, Lookup
 from ..frontend.scopes import FRAME_READERS, Scope, parameters
 from ..frontend.source import copy_tree
@@ -150,7 +151,7 @@ def at(node: Node, place: ast.AST) -> Node:
 
 def _deleted_names(root: ast.AST) -> Iterable[str]:
     """Names that a scope or one inside it unbinds."""
-    for node in ast.walk(root):
+    for node in walk(root):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
             yield node.id
         elif isinstance(node, ast.ExceptHandler) and node.name:

@@ -51,7 +51,7 @@ PARTS: tuple[tuple[str, Any, str], ...] = (
     ("steps run", region.RegionRunner, "__call__"),
     ("kernel made", FusedSite, "_prepare"),
     ("graph lowered", kernel, "lower"),
-    ("slots allocated", kernel, "allocate"),
+    ("form packed", splice.Splicer, "form"),
     ("stencils spliced", splice.Splicer, "splice"),
     ("native site made", region_entry.NativeSite, "__init__"),
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bcvm_core as bcvm
-from bcvm_core.tiers import fuse
+from bcvm_core.tiers import graphs
 
 X = np.linspace(-2.0, 2.0, 24, dtype=np.float32).reshape(4, 6)
 
@@ -52,8 +52,8 @@ def test_the_first_use_of_a_pattern_is_told() -> None:
 
 def test_numbers_tell_patterns_apart() -> None:
     column, row = X[:, :1], X[0]
-    patterns = [fuse.pattern_of(v) for v in ((X, X), (X, row), (X, column), (X[::2], X[::2]), (X, X.astype(np.float64)))]
-    assert len({number for number, _ in patterns}) == len({text for _, text in patterns}) == 5
+    patterns = [graphs.inputs_of(v) for v in ((X, X), (X, row), (X, column), (X[::2], X[::2]), (X, X.astype(np.float64)))]
+    assert len({graphs.pattern_of(p) for p in patterns}) == len({graphs.pattern_text(p) for p in patterns}) == 5
 
 
 def test_another_way_to_repeat_is_another_pattern_and_a_new_shape_is_not() -> None:
@@ -105,4 +105,4 @@ def test_segments_of_a_cell_say_why_they_are_not_fused() -> None:
     f = _made(True)
     with pytest.raises(ValueError, match="broadcast"):
         f(X, np.ones(5, np.float32))
-    assert "do not broadcast" in f.explain()
+    assert "shape mismatch: [4, 6] vs [5]" in f.explain()

@@ -50,7 +50,7 @@ class Arena:
         self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
         descriptor = self._open()
         try:
-            self._write_at = self._map(descriptor, None, _READ | _WRITE)
+            self.write_at = self._map(descriptor, None, _READ | _WRITE)
             self.base = self._map(descriptor, None, _READ | _EXEC)
         finally:
             os.close(descriptor)
@@ -72,7 +72,7 @@ class Arena:
         return found
 
     def _window(self) -> memoryview:
-        return memoryview((ctypes.c_ubyte * self.size).from_address(self._write_at)).cast("B")
+        return memoryview((ctypes.c_ubyte * self.size).from_address(self.write_at)).cast("B")
 
     # -- blocks ---------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Arena:
                 at += os.pwrite(descriptor, shared[at : self._end], at)
             head = struct.unpack_from("<Q", shared, 0)[0]
             struct.pack_into("<Q", shared, 0, head + 1)
-            self._map(descriptor, self._write_at, _READ | _WRITE)
+            self._map(descriptor, self.write_at, _READ | _WRITE)
             self._map(descriptor, self.base, _READ | _EXEC)
         finally:
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The compiled code around kernels: `entry` and `site`, which Python calls, `drive`, which walks over operands, an allocator of results."""
+"""The compiled code around kernels: `entry` and `site`, which Python calls, `drive`, the splicer, an allocator of results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Any, Final
 
 from ..loops import MAKERS, Loop, loop_for
 
-SOURCES: Final = ("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code")
-EXPORTED: Final = ("entry", "site", "drive", "mode", "block_malloc", "block_calloc", "block_realloc", "block_free")
+SOURCES: Final = (
+    *("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code"),
+    *("uses_code", "arrange_code", "emit_code"),
+)
+EXPORTED: Final = ("entry", "site", "drive", "mode", "arrange", "emit", "block_malloc", "block_calloc", "block_realloc", "block_free")
 
 
 class Driver(Loop):
     """Addresses of the functions of the files that end in `_code`; none, and 0, until they are there."""
 
-    __slots__ = ("entry", "site", "addresses", "drive", "mode")
+    __slots__ = ("entry", "site", "addresses", "drive", "mode", "arrange", "emit")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
@@ -24,6 +27,8 @@ class Driver(Loop):
         self.addresses: dict[str, int] = {}
         self.drive: Any = None  # drive(address of a job), without the interpreter's lock
         self.mode: Any = None  # mode(): the floating-point mode of this thread
+        self.arrange: Any = None  # arrange(address of a plan), emit(that address, where the code goes, offset of the family's constants)
+        self.emit: Any = None
 
     def _ir(self) -> str:
         from .native import compile_functions
@@ -39,6 +44,8 @@ class Driver(Loop):
         self.addresses = found
         self.entry, self.site = found["entry"], found["site"]
         self.mode = ctypes.CFUNCTYPE(ctypes.c_int64)(found["mode"])
+        self.arrange = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(found["arrange"])
+        self.emit = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(found["emit"])
         self.drive = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(found["drive"])
 
 

@@ -102,11 +102,11 @@ def _runtime() -> int:
 
 
 @cache
-def _method() -> Any:
-    """The interpreter's description of the function."""
+def _method_at() -> int:
+    """The address of the interpreter's description of the function."""
     definition = _MethodDef(b"fused", driver().entry, _FASTCALL, b"A fused kernel: arrays in, a fresh array out, or None.")
     _kept.append(definition)
-    return definition
+    return ctypes.addressof(definition)
 
 
 class _Held:
@@ -118,7 +118,7 @@ class _Held:
         self.codes = list(kernel.codes.values())
         self.kernel = (kernel.constants, kernel.inputs, kernel.outputs)
         self.slow = _Slow(kernel)
-        self.descriptor = _descriptor(kernel, self.slow)
+        self.descriptor = _descriptor(kernel, self.slow, self)
         self.slow.descriptor = self.descriptor
 
 
@@ -140,13 +140,13 @@ class _Slow:
         return result
 
 
-def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
-    operands = [*kernel.inputs, *kernel.outputs]
-    body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * len(operands))
-    struct.pack_into(
-        "<8q",
-        body,
-        0,
+@cache
+def _packer(words: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<{words}q").pack
+
+
+def _descriptor(kernel: FusedKernel, slow: _Slow, held: _Held) -> bytes:
+    words = [
         len(kernel.inputs),
         len(kernel.outputs),
         _runtime(),
@@ -155,24 +155,32 @@ def _descriptor(kernel: FusedKernel, slow: _Slow) -> bytes:
         id(underflow_ignored),
         kernel.limit,
         kernel.release,
-    )
-    for k, dtype in enumerate(operands):
-        struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)
-    made = bytes(body)
-    _write_codes(made, kernel.codes)
-    return made
+        id(held),
+        *_code_words(kernel.codes),
+    ]
+    for dtype in kernel.inputs:
+        words += (id(dtype), dtype.itemsize)
+    for dtype in kernel.outputs:
+        words += (id(dtype), dtype.itemsize)
+    return _packer(len(words))(*words)
+
+
+def _code_words(codes: dict[int, Any]) -> list[int]:
+    """The kernel's codes as a descriptor holds them: how many, then each, the one without repeated inputs first."""
+    masks = sorted(codes)[: c.CODES_MAX] if len(codes) > 1 else codes
+    words = [len(masks)]
+    for mask in masks:
+        code = codes[mask]
+        words += (mask, code.address, code.context_bytes)
+    words += [0] * ((c.D_OPERANDS - c.D_CODES) // 8 - len(words))
+    return words
 
 
 def _write_codes(descriptor: bytes, codes: dict[int, Any]) -> None:
-    """Let the native code know the kernel's codes, the one without repeated inputs first. The count comes last."""
-    ordered = sorted(codes.items())[: c.CODES_MAX]
-    at = id(descriptor) + c.BYTES_HEAD
-    write = ctypes.c_int64.from_address
-    write(at + c.D_CODES).value = 0
-    for k, (mask, code) in enumerate(ordered):
-        for offset, value in ((0, mask), (8, code.address), (16, code.context_bytes)):
-            write(at + c.D_CODE + c.CODE_SIZE * k + offset).value = value
-    write(at + c.D_CODES).value = len(ordered)
+    """Let the native code know of new codes (the interpreter's lock is held, so no call is looking)."""
+    words = _code_words(codes)
+    block = _packer(len(words))(*words)
+    ctypes.memmove(id(descriptor) + c.BYTES_HEAD + c.D_CODES, block, len(block))
 
 
 new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
@@ -185,5 +193,5 @@ def entry_for(kernel: FusedKernel) -> Callable[..., Any]:
     if not _runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
         return kernel.call
     held = _Held(kernel)
-    function: Callable[..., Any] = new_function(ctypes.addressof(_method()), held.descriptor, held)
+    function: Callable[..., Any] = new_function(_method_at(), held.descriptor, held)
     return function

@@ -14,6 +14,7 @@ from .offsets import (
     D_CODE,
     D_CODES,
     D_CONSTANTS,
+    D_HELD,
     D_INPUTS,
     D_LIMIT,
     D_OPERANDS,
@@ -29,12 +30,13 @@ from .offsets import (
     NDIM,
     OPERAND_SIZE,
     POINTERS,
+    R_INCREF,
     R_NDARRAY,
     R_RESTORE_THREAD,
     R_SAVE_THREAD,
     TYPE,
 )
-from .results_code import allocate, given, slow, trouble
+from .results_code import allocate, settled, slow
 
 
 def entry(self: int, args: int, nargs: int) -> int:
@@ -94,8 +96,11 @@ def entry(self: int, args: int, nargs: int) -> int:
         set_status(scratch, status & (-1 - ALL_EVENTS))
     code = load64(desc + D_CODE + 8)
     constants = load64(desc + D_CONSTANTS)
+    held = 0
     if n > load64(desc + D_RELEASE):
+        held = load64(desc + D_HELD)
         runtime = load64(desc + D_RUNTIME)
+        call(load64(runtime + R_INCREF), held)
         thread = call(load64(runtime + R_SAVE_THREAD))
         call(code, context, n, constants)
         raised = get_status(scratch) & EVENTS
@@ -103,10 +108,7 @@ def entry(self: int, args: int, nargs: int) -> int:
     else:
         call(code, context, n, constants)
         raised = get_status(scratch) & EVENTS
-    word = load64(context)
-    if raised or word:
-        return trouble(desc, results, raised, word, scratch)
-    return given(desc, results)
+    return settled(desc, results, raised, load64(context), scratch, held)
 
 
 def same_shape(x: int, first: int) -> int:

@@ -11,6 +11,7 @@ from .offsets import (
     D_CODE,
     D_CODES,
     D_CONSTANTS,
+    D_HELD,
     D_INPUTS,
     D_LIMIT,
     D_OPERANDS,
@@ -36,11 +37,12 @@ from .offsets import (
     MAX_OPERANDS,
     NDIM,
     OPERAND_SIZE,
+    R_INCREF,
     R_RESTORE_THREAD,
     R_SAVE_THREAD,
     STRIDES,
 )
-from .results_code import allocate, given, slow, trouble
+from .results_code import allocate, settled, slow
 from .rows_code import drive
 
 
@@ -119,16 +121,17 @@ def general(desc: int, args: int, nargs: int) -> int:
     store64(job + J_MODES, modes)
     store64(job + J_SIZES, sizes)
     store64(job + J_MODE, 0)
+    held = 0
     if n > load64(desc + D_RELEASE):
+        held = load64(desc + D_HELD)
         runtime = load64(desc + D_RUNTIME)
+        call(load64(runtime + R_INCREF), held)
         thread = call(load64(runtime + R_SAVE_THREAD))
         drive(job)
         call(load64(runtime + R_RESTORE_THREAD), thread)
     else:
         drive(job)
-    if load64(job + J_STATUS) or load64(job + J_WORD):
-        return trouble(desc, results, load64(job + J_STATUS), load64(job + J_WORD), stack(8))
-    return given(desc, results)
+    return settled(desc, results, load64(job + J_STATUS), load64(job + J_WORD), stack(8), held)
 
 
 def falling(ndim: int, shape: int, count: int, strides: int) -> int:

@@ -7,8 +7,7 @@ for arrays of these types under the installed NumPy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 LAYOUTS = ("contiguous", "scalar", "row", "column", "strided")
 
@@ -17,8 +16,7 @@ class NotFusable(Exception):
     """A graph, or one of its ops for these types, has no stencils. The text says what and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(NamedTuple):
     """A Python number, or a NumPy scalar, as an operand."""
 
     value: Any
@@ -27,8 +25,7 @@ class Const:
 Operand = int | Const
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """An operand from outside. `dtype`: a name of `bcvm_core.dtypes`.
 
     `layout` says what to prepare for: "contiguous" (the full shape), "scalar" (one element), "row"
@@ -39,8 +36,7 @@ class Input:
     layout: str = "contiguous"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One op: its row's name, operands, and attributes as sorted (name, value) pairs."""
 
     op: str
@@ -48,8 +44,7 @@ class Node:
     attrs: tuple[tuple[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FusedGraph:
+class FusedGraph(NamedTuple):
     """An elementwise DAG. `outputs`: numbers of the values that are wanted."""
 
     inputs: tuple[Input, ...]

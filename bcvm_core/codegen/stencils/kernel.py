@@ -13,6 +13,7 @@ import struct
 import types
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -21,43 +22,62 @@ from ... import config, fpstatus
 from ...dtypes import BY_NAME
 from . import arena, layout, threads
 from . import offsets as c
-from .allocate import allocate
 from .driver import driver
 from .graph import FusedGraph, NotFusable
 from .library import is_ready, obstacle, splicer
 from .lower import Computed, Lowered, facts, lower
-from .splice import Splicer
-from .target import host
+from .splice import Form, Splicer
 
 _ndarray: Final = np.ndarray
 LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 _PIECE_NS: Final = 100_000
 _UNLIMITED: Final = 1 << 62
+_NUMPY: Final = {name: row.numpy for name, row in BY_NAME.items()}
+
+
+@cache
+def _entry_maker() -> Callable[[FusedKernel], Callable[..., Any]]:
+    from .entry import entry_for  # which is about kernels, so it cannot be there before this module
+
+    return entry_for
+
+
+@cache
+def _words(count: int) -> Any:
+    """The type of so many 64-bit numbers in memory."""
+    return ctypes.c_uint64 * count
+
+
+class _Block:
+    """A block of the arena; it goes back with this object, which only its `Code` refers to.
+
+    A finaliser of `Code` itself would run before weak references to it are cleared, and whoever found it
+    through one meanwhile would run code whose place is taken by other code.
+    """
+
+    __slots__ = ("_arena", "_at", "_size")
+
+    def __init__(self, place: arena.Arena, at: int, size: int) -> None:
+        self._arena, self._at, self._size = place, at, size
+
+    def __del__(self) -> None:
+        self._arena.free(self._at, self._size)
 
 
 class Code:
     """Spliced code; its memory goes back when nobody holds this object any more."""
 
-    __slots__ = ("address", "context_bytes", "size", "_at", "_arena", "_splicer", "__weakref__")
+    __slots__ = ("address", "context_bytes", "size", "_block", "_splicer", "__weakref__")
 
-    def __init__(self, maker: Splicer, lowered: Lowered, repeated: tuple[bool, ...]) -> None:
+    def __init__(self, maker: Splicer, form: Form) -> None:
         """Raises NotFusable when there is no room for code."""
-        target = host()
-        assert target is not None
-        body = allocate(lowered, repeated, target.slots, target.slot_bytes)
         try:
-            self._at, self.size = maker.splice(body)
+            at, self.size, self.context_bytes = maker.splice(form)
         except arena.ArenaError as error:
             raise NotFusable(str(error)) from error
-        self._arena, self._splicer = maker.arena, maker
-        self.address = maker.arena.base + self._at
-        self.context_bytes = body.context_bytes
-
-    def __del__(self) -> None:
-        place = getattr(self, "_arena", None)
-        if place is not None:
-            place.free(self._at, self.size)
+        self._block, self._splicer = _Block(maker.arena, at, self.size), maker
+        self.address = maker.arena.base + at
 
 
 class FusedKernel:
@@ -72,23 +92,26 @@ class FusedKernel:
         self._driver = driver()
         if self._driver.drive is None:
             raise NotFusable(self._driver.failed or "the code around kernels is being compiled")
-        self.constants = ctypes.create_string_buffer(struct.pack(f"<{len(self.lowered.constants)}Q", *self.lowered.constants) or b"\0" * 8)
+        constants = self.lowered.constants or (0,)
+        self.constants = _words(len(constants))(*constants)
         self.codes: dict[int, Code] = {}
-        self.inputs = [BY_NAME[x.dtype].numpy for x in graph.inputs]
-        self.outputs = [BY_NAME[dtype].numpy for dtype in self.lowered.dtypes]
+        self.inputs = [_NUMPY[dtype] for dtype, _ in graph.inputs]
+        self.outputs = [_NUMPY[dtype] for dtype in self.lowered.dtypes]
         self.ns_per_element = cost_ns(self.lowered)
         self.limit = int(LARGE_NS / self.ns_per_element) if threads.cores() > 1 else _UNLIMITED
         self.release = int(RELEASE_NS / self.ns_per_element)
-        self.code(sum(1 << k for k, x in enumerate(graph.inputs) if x.layout in ("scalar", "column")))
+        repeated = 0
+        for k, (_, how) in enumerate(graph.inputs):
+            if how in ("scalar", "column"):
+                repeated |= 1 << k
+        self.code(repeated)
 
     @property
     def entry(self) -> Callable[..., Any]:
         """`entry(*arrays)`: native where the interpreter's layout is known, else `call`."""
         found: Callable[..., Any] | None = None if self._entry is None else self._entry()
         if found is None:
-            from .entry import entry_for
-
-            found = entry_for(self)
+            found = _entry_maker()(self)
             if not isinstance(found, types.MethodType):
                 self._entry = weakref.ref(found)  # it holds this object, so the other way would be a circle
         return found
@@ -97,12 +120,11 @@ class FusedKernel:
         """The code for a set of inputs (bits) that have one element all along the inner axis. Raises NotFusable."""
         found = self.codes.get(repeated)
         if found is None:
-            # Constants are data: graphs that differ in them share code. Pointers of outputs lie behind those of all inputs, read or not.
-            key = (self.lowered.values, self.lowered.stores, len(self.inputs), repeated)
-            found = self._splicer.codes.get(key)
+            form = self._splicer.form(self.lowered, repeated, len(self.inputs))  # constants are data: graphs that differ in them share it
+            found = self._splicer.held(form)
             if found is None:
-                flags = tuple([bool(repeated >> k & 1) for k in range(len(self.inputs))])
-                found = self._splicer.codes[key] = Code(self._splicer, self.lowered, flags)
+                found = Code(self._splicer, form)
+                self._splicer.hold(form, found)
             self.codes[repeated] = found
         return found
 
@@ -277,12 +299,9 @@ def _split(pointers: list[int], dims: list[int], strides: list[list[int]], targe
 
 def cost_ns(lowered: Lowered) -> float:
     """About how long an element takes; only to tell large calls from small ones."""
-    total = 0.05 * (len(lowered.values) + len(lowered.stores))
     known = facts()
-    for value in lowered.values:
-        if type(value) is Computed and not known[value.primitive].hot:
-            total += 0.5
-    return total
+    slow = sum([type(value) is Computed and not known[value.primitive].hot for value in lowered.values])
+    return 0.05 * (len(lowered.values) + len(lowered.stores)) + 0.5 * slow
 
 
 def underflow_ignored() -> bool:

@@ -296,9 +296,20 @@ class Recorder:
 _PACKED: Final = {"float32": struct.Struct("<f").pack, "float64": struct.Struct("<d").pack}
 
 
+_RANGES: Final = {
+    f"{sign}int{n}": (0, (1 << n) - 1) if sign else (-1 << (n - 1), (1 << (n - 1)) - 1) for sign in ("", "u") for n in (8, 16, 32, 64)
+}
+
+
 def constant_bits(value: Any, dtype: str) -> int:
     """A number as the bit pattern of the register type that stands for `dtype`. Raises NotFusable when it does not convert."""
-    if type(value) is float and dtype in _PACKED:
+    if type(value) is int:
+        if dtype in _PACKED and -(1 << 24) <= value <= 1 << 24:  # exact in both
+            return int.from_bytes(_PACKED[dtype](value), "little")
+        low, high = _RANGES.get(dtype, (0, -1))
+        if low <= value <= high:
+            return value if value >= 0 else value + 2 * high + 2
+    elif type(value) is float and dtype in _PACKED:
         try:
             return int.from_bytes(_PACKED[dtype](value), "little")
         except OverflowError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from .graph import Const, FusedGraph, NotFusable
+from .graph import FusedGraph, NotFusable
 from .ir import SIZE
-from .loops import COMPUTE, Literal, Operand, Step, Temp, constant_bits
+from .loops import COMPUTE, constant_bits
 from .primitives import table
-from .trace import expansion
+from .trace import Ready, by_value, describe_number, expansion
 
 MEMORY_TYPE = {"float16": "f16", "bfloat16": "bf16"}
 
@@ -26,7 +26,7 @@ class Constant(NamedTuple):
 
     number: int
     type: str
-    kind: str = "constant"  # tuples are equal when their items are, and this is never a `Loaded`
+    kind: str = "constant"  # tuples compare by their items: this one never equals a `Loaded`
 
 
 class Computed(NamedTuple):
@@ -59,14 +59,12 @@ class Facts(NamedTuple):
     quiet: bool
     hot: bool
     width: int
-    const: int
-    types: tuple[str, ...]
 
 
 @cache
 def facts() -> dict[str, Facts]:
     """The facts of every primitive by name."""
-    return {p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result)), p.const, p.operands) for p in table().values()}
+    return {p.name: Facts(p.quiet, p.hot, max(SIZE[t] for t in (*p.operands, p.result))) for p in table().values()}
 
 
 @cache
@@ -77,28 +75,45 @@ def memory_type(dtype: str) -> str:
 
 
 class _Builder:
-    """Values as they are met, equal ones once."""
+    """Values as they are met, equal ones once. `used`: those that others are made of; `width`: bytes of the widest type."""
+
+    __slots__ = ("values", "constants", "seen", "used", "width", "_constant_of")
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self.constants: list[int] = []
-        self._seen: dict[Any, int] = {}
-        self._constant_of: dict[int, int] = {}
+        self.seen: dict[Value, int] = {}
+        self.used: set[int] = set()
         self.width = 4
+        self._constant_of: dict[int, int] = {}
 
-    def add(self, key: Any, make: type, *fields: Any) -> int:
-        found = self._seen.get(key)
+    def add(self, value: Value, width: int) -> int:
+        found = self.seen.get(value)
         if found is None:
-            found = self._seen[key] = len(self.values)
-            self.values.append(make(*fields))
+            found = self.seen[value] = len(self.values)
+            self.values.append(value)
+            if width > self.width:
+                self.width = width
         return found
 
-    def constant_index(self, bits: int) -> int:
-        found = self._constant_of.get(bits)
-        if found is None:
-            found = self._constant_of[bits] = len(self.constants)
-            self.constants.append(bits)
-        return found
+    def step(self, step: Ready, local: list[int], operands: tuple[Any, ...]) -> int:
+        """The number of a step's value. `local`: numbers of values by place."""
+        primitive, places, fills, width = step
+        arguments = [local[k] for k in places]
+        constant = -1
+        for operand, bits, dtype, position, type_ in fills:
+            if operand >= 0:
+                bits = constant_bits(operands[operand].value, dtype)
+            number = self._constant_of.get(bits, -1)
+            if number < 0:
+                number = self._constant_of[bits] = len(self.constants)
+                self.constants.append(bits)
+            if position < 0:
+                constant = number
+            else:
+                arguments[position] = self.add(Constant(number, type_), SIZE[type_])
+        self.used.update(arguments)
+        return self.add(Computed(primitive, tuple(arguments), constant), width)
 
 
 def lower(graph: FusedGraph) -> Lowered:
@@ -106,80 +121,58 @@ def lower(graph: FusedGraph) -> Lowered:
     b = _Builder()
     refs: list[int] = []
     dtypes: list[str] = []
-    for index, given in enumerate(graph.inputs):
-        if given.dtype not in COMPUTE:
-            raise NotFusable(f"no stencils for the type {given.dtype}")
-        memory = memory_type(given.dtype)
-        refs.append(b.add(("in", index), Loaded, index, memory))
-        dtypes.append(given.dtype)
-    for node in graph.nodes:
-        described = tuple([x if type(x) is Const else dtypes[x] for x in node.operands])  # type: ignore[index]
-        found = expansion(node.op, described, node.attrs)
-        temps: list[int] = []
+    for index, (dtype, _) in enumerate(graph.inputs):
+        if dtype not in COMPUTE:
+            raise NotFusable(f"no stencils for the type {dtype}")
+        memory = memory_type(dtype)
+        refs.append(b.add(Loaded(index, memory), SIZE[memory]))
+        dtypes.append(dtype)
+    for op, operands, attrs in graph.nodes:
+        known: list[Any] = []
+        local: list[int] = []
+        for x in operands:
+            if type(x) is int:
+                known.append(dtypes[x])
+                local.append(refs[x])
+            else:
+                known.append(describe_number(x.value, by_value(op)))  # type: ignore[union-attr]
+                local.append(-1)
+        found = expansion(op, tuple(known), operands, attrs)
         for step in found.steps:
-            temps.append(_step(b, step, node.operands, refs, temps))
-        refs.append(_reference(found.result, node.operands, refs, temps))
+            local.append(b.step(step, local, operands))
+        refs.append(local[found.result])
         dtypes.append(found.dtype)
-    outputs = [refs[k] for k in graph.outputs]
-    results = tuple(dtypes[k] for k in graph.outputs)
-    return _finished(b, outputs, results)
-
-
-def _reference(ref: Any, operands: tuple[Any, ...], refs: list[int], temps: list[int]) -> int:
-    if type(ref) is Temp:
-        return temps[ref.index]
-    if type(ref) is Operand:
-        place = operands[ref.index]
-        if type(place) is not Const:
-            found: int = refs[place]
-            return found
-    raise NotFusable("a result that is a constant")
-
-
-def _step(b: _Builder, step: Step, operands: tuple[Any, ...], refs: list[int], temps: list[int]) -> int:
-    known = facts()[step.primitive]
-    inside, constant = [], -1
-    for position, ref in enumerate(step.operands):
-        if type(ref) is Temp:
-            inside.append(temps[ref.index])
-            continue
-        place = operands[ref.index] if type(ref) is Operand else None
-        if place is not None and type(place) is not Const:
-            inside.append(refs[place])
-            continue
-        bits = ref.bits if type(ref) is Literal else constant_bits(place.value, step.dtype)  # type: ignore[union-attr]
-        number = b.constant_index(bits)
-        if position == known.const:
-            constant = number
-        else:
-            t = "i" + str(8 * SIZE[known.types[position]])
-            inside.append(b.add(("k", number, t), Constant, number, t))
-    arguments = tuple(inside)
-    return b.add((step.primitive, arguments, constant), Computed, step.primitive, arguments, constant)
+    return _finished(b, [refs[k] for k in graph.outputs], tuple([dtypes[k] for k in graph.outputs]))
 
 
 def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lowered:
     """What the outputs need, renumbered, and what else may raise an event."""
+    values, width = b.values, b.width
+    if len(b.used.union(outputs)) != len(values):
+        needed = _needed(values, outputs)
+        if len(needed) != len(values):
+            values, outputs = _renumbered(values, sorted(needed), outputs)
+            width = max([4, *map(_width, values)])
+    stores = tuple([(k, memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True)])
+    return Lowered(tuple(values), stores, tuple(b.constants), width, dtypes)
+
+
+def _needed(values: list[Value], outputs: list[int]) -> set[int]:
+    """Values that outputs are made of, or that may raise an event, and what those are made of."""
     known = facts()
-    values = b.values
     needed = set(outputs)
     for at in range(len(values) - 1, -1, -1):
         value = values[at]
         if type(value) is Computed and (at in needed or not known[value.primitive].quiet):
             needed.add(at)
             needed.update(value.operands)
-    if len(needed) != len(values):
-        values, outputs = _renumbered(values, sorted(needed), outputs)
-    width = 4
-    for value in values:
-        if type(value) is Computed:
-            size = known[value.primitive].width
-        else:
-            size = SIZE[value.memory] if type(value) is Loaded else SIZE[value.type]  # type: ignore[union-attr]
-        if size > width:
-            width = size
-    stores = tuple([(k, memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True)])
-    return Lowered(tuple(values), stores, tuple(b.constants), width, dtypes)
+    return needed
+
+
+def _width(value: Value) -> int:
+    if type(value) is Computed:
+        return facts()[value.primitive].width
+    return SIZE[value.memory] if type(value) is Loaded else SIZE[value.type]  # type: ignore[union-attr]
 
 
 def _renumbered(values: list[Value], kept: list[int], outputs: list[int]) -> tuple[list[Value], list[int]]:

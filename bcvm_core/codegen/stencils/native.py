@@ -266,7 +266,11 @@ def compile_functions(sources: Sequence[str], exported: tuple[str, ...]) -> str:
     for tree in map(ast.parse, sources):
         for s in tree.body:
             if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name) and s.value is not None:
+                if s.target.id in constants:
+                    raise SyntaxError(f"two constants are called {s.target.id}")
                 constants[s.target.id] = ast.literal_eval(s.value)
         functions += [s for s in tree.body if isinstance(s, ast.FunctionDef)]
     known = {f.name for f in functions}
+    if len(known) != len(functions):
+        raise SyntaxError("two functions have one name")
     return DECLARATIONS + "\n".join(_Function(f, known, constants, f.name in exported).text() for f in functions)

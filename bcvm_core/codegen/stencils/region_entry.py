@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -19,7 +18,6 @@ from . import offsets as c
 from .driver import driver
 from .entry import _address, _MethodDef, _runtime
 
-_KEPT: Final = 64  # entries of other element types that were in use before
 _LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
 
 
@@ -72,7 +70,6 @@ class NativeSite:
             raise ValueError("no native form")
         self.region = region
         self.entry = entry
-        self._kept: deque[Any] = deque(maxlen=_KEPT)
         self.guards = tuple(guards)
         self.record = _Record(c.S_SIZE)
         self._write(
@@ -105,7 +102,6 @@ class NativeSite:
     def use(self, entry: Any) -> None:
         """Run another kernel from now on."""
         if entry is not self.entry and available(entry):
-            self._kept.append(self.entry)  # another thread may be in it
             self._write((c.S_KERNEL, id(entry.__self__)))
             self.entry = entry
 

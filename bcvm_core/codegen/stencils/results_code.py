@@ -96,6 +96,18 @@ def given(desc: int, results: int) -> int:
     return made
 
 
+def settled(desc: int, results: int, raised: int, word: int, scratch: int, held: int) -> int:
+    """What a call returns after its kernel ran; `held`: what was held on to while others could run, or 0."""
+    runtime = load64(desc + D_RUNTIME)
+    if raised or word:
+        returned = trouble(desc, results, raised, word, scratch)
+    else:
+        returned = given(desc, results)
+    if held:
+        call(load64(runtime + R_DECREF), held)
+    return returned
+
+
 def trouble(desc: int, results: int, raised: int, word: int, scratch: int) -> int:
     """Events were met: None, unless it was underflow alone and nobody wants to hear of it."""
     set_status(scratch, get_status(scratch) & (-1 - ALL_EVENTS))

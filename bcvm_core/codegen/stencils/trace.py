@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from functools import cache
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -18,17 +19,41 @@ from ...errors import BcvmError, Decline
 from ...ops import registry
 from ...ops.algorithms import ALGORITHMS
 from .graph import NotFusable
-from .loops import Number, Operand, Recorder, Ref, Step, Tensor, Value, dtype_name
+from .ir import SIZE
+from .loops import Literal, Number, Operand, Recorder, Ref, Step, Temp, Tensor, Value, dtype_name
+from .primitives import table
 
 _LIMIT: Final = 4096  # expansions kept
 
 
+class Fill(NamedTuple):
+    """A constant operand of a step: number `operand` of the op, or (-1) `bits`; converted to `dtype`.
+
+    `position`: among the step's operands in registers, there as a value of `type`; -1: it is read from the constants.
+    """
+
+    operand: int
+    bits: int
+    dtype: str
+    position: int
+    type: str
+
+
+class Ready(NamedTuple):
+    """A step in the form that lowering wants: operands in registers by place (the op's operands first, then steps)."""
+
+    primitive: str
+    places: tuple[int, ...]
+    fills: tuple[Fill, ...]
+    width: int  # bytes of the widest type that the primitive handles
+
+
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """An op for operands of certain types: steps in order, where its result is, and the result's type."""
+    """An op for operands of certain types: steps in order, the place of its result, and the result's type."""
 
-    steps: tuple[Step, ...]
-    result: Ref
+    steps: tuple[Ready, ...]
+    result: int
     dtype: str
     refusal: str = ""  # why the op is not fusable for these types; then there is nothing else
 
@@ -182,18 +207,26 @@ def describe_number(value: Any, by_value: bool) -> Any:
     """What of a constant operand decides how an op is made of primitives."""
     kind = type(value)
     if kind is float and -65000.0 < value < 65000.0:  # what fits the smallest type
-        return (float, value) if by_value else float
-    return (kind, np.min_scalar_type(value), value != value, value if by_value else None)
+        return (float, value.hex()) if by_value else float
+    if kind is int and 0 <= value < 256:
+        return (int, value) if by_value else int
+    return (kind, np.min_scalar_type(value), value != value, repr(value) if by_value else None)
 
 
+@cache
 def by_value(op: str) -> bool:
     """Whether an op's definition may look at its numbers (NumPy's own functions look at types only)."""
     return not isinstance(registry.row(op).definition, np.ufunc)
 
 
-def expansion(op: str, operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Expansion:
-    """The steps of `op`; operands are names of dtypes or `graph.Const`. Raises NotFusable."""
-    key = (op, tuple([x if type(x) is str else describe_number(x.value, by_value(op)) for x in operands]), attrs)
+def _attribute_key(attrs: tuple[tuple[str, Any], ...]) -> Any:
+    """Attributes told apart as Python's `==` does not: 0, 0.0, -0.0 and False."""
+    return tuple([(name, type(value), repr(value) if isinstance(value, float) else value) for name, value in attrs])
+
+
+def expansion(op: str, known: tuple[Any, ...], operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], ...]) -> Expansion:
+    """The steps of `op`. `known`: names of dtypes, and `describe_number` of those `operands` that are `graph.Const`. Raises NotFusable."""
+    key = (op, known, _attribute_key(attrs) if attrs else ())
     try:
         found = _expansions.get(key)
     except TypeError as error:
@@ -201,7 +234,8 @@ def expansion(op: str, operands: tuple[Any, ...], attrs: tuple[tuple[str, Any], 
     if found is None:
         if len(_expansions) >= _LIMIT:
             _expansions.clear()
-        found = _expansions[key] = _expand(op, operands, dict(attrs))
+        described = tuple([x if type(x) is str else operand for x, operand in zip(known, operands, strict=True)])
+        found = _expansions[key] = _expand(op, described, dict(attrs))
     if found.refusal:
         raise NotFusable(found.refusal)
     return found
@@ -225,13 +259,41 @@ def _expand(op: str, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Expans
         if not isinstance(result, _Traced):
             raise NotFusable(f"{op} gives {type(result).__name__}")
         value = _tensor_of(result)
-        return Expansion(tuple(recorder.steps), value.ref, value.dtype)
+        constants = {index for index, x in enumerate(operands) if type(x) is not str}
+        steps = tuple(_ready(step, len(operands), constants) for step in recorder.steps)
+        return Expansion(steps, _place(value.ref, len(operands), constants), value.dtype)
     except NotFusable as error:
-        return Expansion((), Operand(0), "", f"{op}: {error}")
+        return Expansion((), 0, "", f"{op}: {error}")
     except (TypeError, ValueError, OverflowError, AttributeError, BcvmError, Decline) as error:
-        return Expansion((), Operand(0), "", f"{op}: {type(error).__name__}: {error}")
+        return Expansion((), 0, "", f"{op}: {type(error).__name__}: {error}")
     finally:
         _state.recorder = None
+
+
+def _place(ref: Ref, count: int, constants: set[int]) -> int:
+    """Where a value is among the op's operands and the results of its steps. Raises NotFusable for a constant."""
+    if isinstance(ref, Temp):
+        return count + ref.index
+    if isinstance(ref, Operand) and ref.index not in constants:
+        return ref.index
+    raise NotFusable("a result that is a constant")
+
+
+def _ready(step: Step, count: int, constants: set[int]) -> Ready:
+    primitive = table()[step.primitive]
+    places: list[int] = []
+    fills: list[Fill] = []
+    for k, ref in enumerate(step.operands):
+        if isinstance(ref, Literal) or (isinstance(ref, Operand) and ref.index in constants):
+            operand, bits = (ref.index, 0) if isinstance(ref, Operand) else (-1, ref.bits)
+            in_register = k != primitive.const
+            fills.append(Fill(operand, bits, step.dtype, len(places) if in_register else -1, f"i{8 * SIZE[primitive.operands[k]]}"))
+            if in_register:
+                places.append(-1)
+        else:
+            places.append(_place(ref, count, constants))
+    width = max(SIZE[t] for t in (*primitive.operands, primitive.result))
+    return Ready(step.primitive, tuple(places), tuple(fills), width)
 
 
 def _own(value: Any) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bcvm_core.codegen.stencils import arena
+from bcvm_core.codegen.stencils import arena, splice
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import kernel_for
 
@@ -159,3 +161,60 @@ def test_barred_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         arena.shared()
     with pytest.raises(arena.ArenaError, match="barred"):  # remembered
         arena.shared()
+
+
+def test_code_that_is_going_is_found_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of one form share code while one of them lives; once its memory goes back it must not be shared any more."""
+    first = kernel_for(chain(11))
+    holder, place = first._splicer, first._splicer.arena
+    form = holder.form(first.lowered, 0, 1)
+    seen: list[Any] = []
+    free = place.free
+
+    def look(at: int, size: int) -> None:
+        seen.append(holder.held(form))
+        free(at, size)
+
+    assert holder.held(form) is first.codes[0]
+    monkeypatch.setattr(place, "free", look)
+    del first
+    gc.collect()
+    assert seen and all(found is None for found in seen)
+
+
+def test_kernels_come_and_go_in_several_threads() -> None:
+    x = np.linspace(0.5, 2.0, 40, dtype=np.float32)
+    wanted = {k: kernel_for(chain(k)).call(x).tobytes() for k in range(4)}
+    wrong: list[int] = []
+
+    def work(turn: int) -> None:
+        for step in range(300):
+            k = (turn + step) % 4
+            if kernel_for(chain(k)).call(x).tobytes() != wanted[k]:
+                wrong.append(k)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(turn,)) for turn in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+def test_code_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = kernel_for(chain(3))._splicer
+    monkeypatch.setattr(holder, "_codes", {})
+    monkeypatch.setattr(holder, "_look_again", 10)
+    monkeypatch.setattr(splice, "_CODES", 10)
+    kept = [kernel_for(chain(1000 + k)) for k in range(25)]  # more than are looked at again
+    assert all(holder.held(holder.form(k.lowered, 0, 1)) is k.codes[0] for k in kept)
+    kept = kept[:5]
+    for k in range(100):
+        kernel_for(chain(2000 + k))
+    assert len(holder._codes) < 70
+    assert all(holder.held(holder.form(k.lowered, 0, 1)) is k.codes[0] for k in kept)

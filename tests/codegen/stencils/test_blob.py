@@ -14,11 +14,11 @@ import pytest
 
 from bcvm_core import config
 from bcvm_core.codegen import loops, store
-from bcvm_core.codegen.stencils import blob, build, describe, library, objects, target
-from bcvm_core.codegen.stencils.allocate import allocate
+from bcvm_core.codegen.stencils import blob, build, describe, driver, ir, library, native, objects, primitives, target
 from bcvm_core.codegen.stencils.graph import FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import kernel_for
 from bcvm_core.codegen.stencils.lower import lower
+from tests.codegen.stencils.slots import allocate
 
 LEVELS = [name for name in ("x86-64-v3", "x86-64-v4") if target.by_level(name) is not None]
 
@@ -174,3 +174,13 @@ def test_failing_to_compile_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert "no such instruction" in library.family(4).failed
         assert type(kernel_for(graph)).__name__ == "TapeKernel"
     loops.forget()
+
+
+def test_objects_are_found_by_all_they_are_made_from() -> None:
+    """Offsets are part of the driver: an object made with other ones must not be found."""
+    folder = Path(store.__file__).parent.parent
+    named = {(folder / name).resolve() for name in store._SOURCES}
+    assert all(path.exists() for path in named)
+    parts = [Path(driver.__file__).with_name(f"{name}.py") for name in driver.SOURCES]
+    parts += [Path(module.__file__) for module in (blob, build, describe, driver, ir, native, objects, primitives, target)]
+    assert {path.resolve() for path in parts} <= named

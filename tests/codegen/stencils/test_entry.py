@@ -16,6 +16,7 @@ from bcvm_core import config
 from bcvm_core.codegen.stencils import entry as entries
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import kernel_for
+from bcvm_core.codegen.stencils.region_entry import NativeSite
 from bcvm_core.testing import assert_same_bits
 
 ONE = FusedGraph((Input("float32"),), (Node("relu", (0,)), Node("add", (1, Const(1.0)))), (2,))
@@ -38,6 +39,7 @@ def test_references_are_kept_in_balance() -> None:
         kept = [x, x.dtype, None, True, np.ndarray, bad, column]
         for arguments in calls:
             entry(*arguments)
+        gc.collect()
         before = [sys.getrefcount(value) for value in kept]
         for arguments in calls:
             for _ in range(50):
@@ -145,6 +147,46 @@ def test_the_lock_is_given_away_during_long_calls() -> None:
         stop.set()
         thread.join()
     assert during > 3
+
+
+def test_a_site_may_change_its_kernel_while_it_runs() -> None:
+    """The lock is given away meanwhile, so another thread may do that: code that runs must not make room for other code."""
+    kernel = kernel_for(FusedGraph((Input("float64"),), tuple(Node("tanh", (k,)) for k in range(12)), (12,)))
+    kernel.limit = 1 << 40
+    site = NativeSite(lambda *_args: None, kernel.entry, (None,), (), False)
+    other = kernel_for(FusedGraph((Input("float64"),), (Node("negative", (0,)), Node("negative", (1,))), (2,))).entry
+    place, size = kernel._splicer.arena, kernel.code(0).size
+    x = np.linspace(-1, 1, 1_500_000)
+    wanted = kernel.entry(x)
+    assert site.function(x) is None  # the region is told of the first shape
+    gone = weakref.ref(kernel.code(0))
+    del kernel
+    going = threading.Event()
+    seen: list[bool] = []
+
+    def change() -> None:
+        going.wait()
+        site.use(other)
+        gc.collect()
+        seen.append(gone() is not None)
+        for _ in range(8):  # nothing but returns where the code was, if it was freed
+            place.put(b"\xc3" * size)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10)  # the other thread gets the lock when the kernel gives it away
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        time.sleep(0.01)
+        going.set()
+        made = site.function(x)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert seen == [True]
+    assert_same_bits(made, wanted)
+    gc.collect()
+    assert gone() is None
 
 
 def test_floating_point_flags_from_before_are_not_mistaken() -> None:

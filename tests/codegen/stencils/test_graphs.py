@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bcvm_core.codegen.stencils import allocate as allocation
 from bcvm_core.codegen.stencils import offsets as c
 from bcvm_core.codegen.stencils import target
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
+from bcvm_core.codegen.stencils.loops import constant_bits
 from bcvm_core.codegen.stencils.lower import Constant, Loaded, Lowered, lower
+from tests.codegen.stencils import slots
 from tests.codegen.stencils.data import agrees, numbers, one_by_one, same
 
 EXAMPLES = int(os.environ.get("BCVM_TEST_GRAPHS", "120"))
@@ -64,6 +65,7 @@ def refused(graph: FusedGraph) -> bool:
 
 def compare(kernel: FusedKernel, arrays: list[Any]) -> None:
     """Where no event is reported every bit agrees; where one happened, one is reported."""
+    slots.assert_as_described(kernel)
     expected, kinds = one_by_one(kernel.graph, arrays)
     done = kernel.outcome(arrays)
     assert done is not None
@@ -109,7 +111,7 @@ def test_many_values_alive(width: int, dtype: str) -> None:
     )
     host = target.host()
     assert host is not None
-    body = allocation.allocate(kernel.lowered, (False,), host.slots, host.slot_bytes)
+    body = slots.allocate(kernel.lowered, (False,), host.slots, host.slot_bytes)
     spilled = sum(name.startswith("spill") for name, _, _ in body.stencils)
     assert (spilled > 0) == (width > host.slots), spilled
 
@@ -179,8 +181,48 @@ def test_constants_do_not_make_new_code() -> None:
         graph = FusedGraph((Input("float32"),), (Node("multiply", (0, Const(constant))), Node("add", (1, Const(constant + 1)))), (2,))
         host = target.host()
         assert host is not None
-        bodies.append(allocation.allocate(lower(graph), (False,), host.slots, host.slot_bytes))
+        bodies.append(slots.allocate(lower(graph), (False,), host.slots, host.slot_bytes))
     assert bodies[0] == bodies[1]
+
+
+def test_an_input_is_never_taken_for_a_constant() -> None:
+    """Both are "number 0 of type i32" somewhere."""
+    for dtype in ("int32", "int64", "int8"):
+        taken = FusedGraph((Input(dtype),), (Node("where", (0, Const(3), 0)), Node("where", (0, 0, Const(3)))), (1, 2))
+        compare(kernel_for(taken), [numbers(dtype, 60, 2)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "bool", "float16"])
+def test_whole_numbers_as_constants(dtype: str) -> None:
+    """The short ways give the bits that NumPy's conversion gives, and refuse what it does not take."""
+    t = np.dtype(dtype)
+    for power in (0, 1, 7, 8, 15, 16, 24, 25, 31, 32, 53, 54, 63, 64):
+        for value in (2**power - 1, 2**power, 2**power + 1, -(2**power) + 1, -(2**power), -(2**power) - 1):
+            with np.errstate(all="ignore"):
+                fits = dtype == "float16" or t.kind in "fb" or np.iinfo(t).min <= value <= np.iinfo(t).max
+                wanted = np.asarray(value).astype(t) if -(2**63) <= value < 2**64 else None
+            if not fits or wanted is None or (t.kind == "f" and not np.isfinite(wanted)):
+                if t.kind in "iu":
+                    with pytest.raises(NotFusable):
+                        constant_bits(value, dtype)
+                continue
+            if dtype == "float16":
+                wanted = wanted.astype(np.float32)
+            assert constant_bits(value, dtype) == int.from_bytes(wanted.tobytes(), "little"), value
+
+
+def test_an_operand_twice_while_all_slots_are_taken() -> None:
+    """The second copy of an operand belongs to no value; nothing may be moved over it."""
+    rng = np.random.default_rng(0)
+    pairs = ("bitwise_xor", "logical_and", "bitwise_or")
+    arrays = [rng.random(100) < 0.5 for _ in range(3)]
+    for _ in range(300):
+        nodes: list[Node] = []
+        for k in range(3, 3 + int(rng.integers(4, 12))):
+            a, b = (int(rng.integers(0, k)) for _ in range(2))
+            choice = int(rng.integers(0, 6))
+            nodes.append(Node(pairs[choice], (a, b)) if choice < 3 else Node("where", ((a, a, b), (a, b, a), (a, b, b))[choice - 3]))
+        compare(kernel_for(FusedGraph((Input("bool"),) * 3, tuple(nodes), tuple(range(len(nodes), len(nodes) + 3)))), arrays)
 
 
 def test_graphs_that_differ_in_constants_share_code() -> None:
@@ -207,7 +249,7 @@ def test_graphs_with_inputs_that_nobody_reads_have_code_of_their_own() -> None:
     assert len({kernel.code(0).address for kernel in kernels}) == 3
 
 
-def test_an_input_is_never_taken_for_a_constant() -> None:
+def test_a_lowered_input_is_no_constant() -> None:
     """Both are "number 1 of type i32" somewhere."""
     lowered = Lowered((Loaded(0, "i32"), Loaded(1, "i32")), (), (), 4, ())
     assert lowered != Lowered((Loaded(0, "i32"), Constant(1, "i32")), (), (), 4, ())

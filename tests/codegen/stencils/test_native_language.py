@@ -92,6 +92,15 @@ def test_memory(functions: dict[str, Any]) -> None:
         assert functions["memory"](a, b) == a - a + a + a + a * (b * (b - 1) // 2)
 
 
+@pytest.mark.parametrize("other", ["A: Final = 2\n", "def f(a: int) -> int:\n    return a\n"])
+def test_one_name_means_one_thing(other: str) -> None:
+    """All modules share one list of names."""
+    first = "A: Final = 1\n\ndef f(a: int) -> int:\n    return a + A\n"
+    compile_functions([first], ("f",))
+    with pytest.raises(SyntaxError, match="two"):
+        compile_functions([first, other], ("f",))
+
+
 @pytest.mark.parametrize(
     "body",
     ["for k in a: pass", "return a / 2", "return f'x'", "a.b = 1", "return unknown_function(a)", "x, y = 1, 2", "return [1]"],

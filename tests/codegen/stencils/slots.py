@@ -1,20 +1,18 @@
-"""Which slot holds which value: a list of stencils for a sequence of steps.
-
-Values that don't fit are spilled to the context; what lies in memory or in the constants is
-loaded again instead. The value whose next use is farthest goes first, so no graph is too large.
-"""
+"""What the driver's `arrange` and `emit` do, in plain Python: which slot holds which value, and the bytes of the code."""
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from .ir import POINTERS_AT
-from .lower import Computed, Constant, Loaded, Lowered, facts
+from bcvm_core.codegen.stencils.blob import AGAIN, CTX, DATA, KON, NEXT, Blob
+from bcvm_core.codegen.stencils.ir import POINTERS_AT
+from bcvm_core.codegen.stencils.lower import Computed, Constant, Loaded, Lowered, facts
 
 _NEVER: Final = 1 << 30
-_FREE: Final = -1
-_COPY: Final = -2  # an operand once more: nobody's, but in use until its step is over
+_FREE, _COPY = -1, -2  # what a slot holds that holds no value
 Placed = tuple[str, int, int]  # stencil, offset in the context, offset in the constants
 
 
@@ -27,7 +25,7 @@ class Body:
 
 
 class _Allocator:
-    """Walks over the values once; `slots[k]` is the value in slot k."""
+    """Walks over the values once; `slots[k]` is the value in slot k (-1: none)."""
 
     def __init__(self, lowered: Lowered, repeated: tuple[bool, ...], slots: int, slot_bytes: int) -> None:
         self.values, self.lowered, self.repeated = lowered.values, lowered, repeated
@@ -39,6 +37,7 @@ class _Allocator:
         self.spill_at = -(-(POINTERS_AT + 8 * operands) // 64) * 64
         self.free_spills: list[int] = []
         self.spill_end, self.slot_bytes = self.spill_at, slot_bytes
+        self.stores_at: dict[int, list[int]] = {}  # time -> outputs
         self.uses = self._uses()
 
     def _uses(self) -> list[list[int]]:
@@ -46,19 +45,20 @@ class _Allocator:
 
         Nothing is stored before every input was loaded: outputs may lie where inputs do.
         """
-        uses: list[list[int]] = [[] for _ in self.values]
-        for at, value in enumerate(self.values):
+        values, stores = self.values, self.lowered.stores
+        uses: list[list[int]] = [[] for _ in values]
+        for at in range(len(values) - 1, -1, -1):
+            value = values[at]
             if type(value) is Computed:
                 for k in value.operands:
                     uses[k].append(2 * at)
-        self.copied = {k for k, _ in self.lowered.stores if type(self.values[k]) is Loaded}
-        loads = [2 * k if k in self.copied else uses[k][0] for k, v in enumerate(self.values) if type(v) is Loaded]
-        self.last_load = max(loads, default=0)
-        self.store_at = [max(2 * k, self.last_load) + 1 for k, _ in self.lowered.stores]
-        for (value_number, _), at in zip(self.lowered.stores, self.store_at, strict=True):
-            uses[value_number].append(at)
-        for per_value in uses:
-            per_value.sort(reverse=True)
+        self.copied = {k for k, _ in stores if type(values[k]) is Loaded}
+        self.last_load = max([2 * k if k in self.copied else uses[k][-1] for k, v in enumerate(values) if type(v) is Loaded], default=0)
+        for index, (k, _) in enumerate(stores):
+            at = max(2 * k, self.last_load) + 1
+            self.stores_at.setdefault(at, []).append(index)
+            uses[k].append(at)
+            uses[k].sort(reverse=True)
         return uses
 
     # -- slots ----------------------------------------------------------------------------------
@@ -69,8 +69,9 @@ class _Allocator:
 
     def used(self, value: int) -> None:
         """One use is over; a value without more leaves its slot."""
-        self.uses[value].pop()
-        if not self.uses[value]:
+        uses = self.uses[value]
+        uses.pop()
+        if not uses:
             slot = self.place.pop(value, -1)
             if slot >= 0:
                 self.slots[slot] = _FREE
@@ -173,35 +174,37 @@ class _Allocator:
                     self.fixed(at, value)
             elif at in self.copied:
                 self.held(at, ())
-            if 2 * at + 1 in self.store_at:
-                self.stores(2 * at + 1)
+            if 2 * at + 1 in self.stores_at:
+                self.stores(self.stores_at[2 * at + 1])
         return Body(tuple(self.out), self.spill_end)
 
-    def stores(self, at: int) -> None:
-        for index, (value, memory) in enumerate(self.lowered.stores):
-            if self.store_at[index] == at:
-                slot = self.held(value, ())
-                self.out.append((f"st.{memory}/{slot}", POINTERS_AT + 8 * (len(self.repeated) + index), 0))
-                self.used(value)
+    def stores(self, indices: list[int]) -> None:
+        for index in indices:
+            value, memory = self.lowered.stores[index]
+            slot = self.held(value, ())
+            self.out.append((f"st.{memory}/{slot}", POINTERS_AT + 8 * (len(self.repeated) + index), 0))
+            self.used(value)
 
     def hot(self, at: int, value: Computed) -> None:
         """A primitive in any slots: the result takes the place of the first operand, or of a copy of it."""
-        operands = value.operands
-        first = operands[0]
-        slot = self.held(first, operands)
-        other = -1
+        primitive, operands, constant = value
+        place, first, second = self.place, operands[0], -1
+        slot = place.get(first, -1)
+        if slot < 0:
+            slot = self.held(first, operands)
+        other = ""
         if len(operands) == 2:
-            other = self.held(operands[1], operands)
-        dying = self.uses[first][0] == 2 * at and operands.count(first) == 1
+            second = operands[1]
+            where = place.get(second, -1)
+            other = f",{self.held(second, operands) if where < 0 else where}"
+        dying = self.uses[first][0] == 2 * at and first != second
+        target = slot
         if not dying:
             target = self.free_slot(operands)
             self.out.append((f"mov/{target},{slot}", 0, 0))
-        else:
-            target = slot
         for operand in operands:
             self.used(operand)
-        slots = str(target) if other < 0 else f"{target},{other}"
-        self.out.append((f"{value.primitive}/{slots}", 0, 8 * value.constant if value.constant >= 0 else 0))
+        self.out.append((f"{primitive}/{target}{other}", 0, 8 * constant if constant >= 0 else 0))
         self.put(at, target)
 
     def fixed(self, at: int, value: Computed) -> None:
@@ -244,3 +247,38 @@ class _Allocator:
 def allocate(lowered: Lowered, repeated: tuple[bool, ...], slots: int, slot_bytes: int) -> Body:
     """The stencils of one step. `repeated`: which inputs have the same element all along the inner axis."""
     return _Allocator(lowered, repeated, slots, slot_bytes).run()
+
+
+LABELS: Final = {"loop_begin": "tail", "loop_end": "loop", "tail_begin": "end"}  # where control jumps to
+
+
+def code_of(blob: Blob, body: Body, data: int) -> bytes:
+    """The code of a kernel; `data`: how far from its start the constants of the blob are."""
+    tail = [
+        (("ldm." if name[:3] == "ld." else "stm.") + name[3:], a, b) if name[:3] in ("ld.", "st.") else (name, a, b)
+        for name, a, b in body.stencils
+    ]
+    before = [("start", 0, 0), ("loop_begin", 0, 0), *body.stencils, ("loop_end", 0, 0)]
+    sequence = [*before, ("tail_begin", 0, 0), *tail, ("finish", 0, 0)]
+    sizes = [len(blob.stencils[name][0]) for name, _, _ in sequence]
+    labels = {"loop": sum(sizes[:2]), "tail": sum(sizes[: len(before)]), "end": sum(sizes[:-1])}
+    code = bytearray(b"".join(blob.stencils[name][0] for name, _, _ in sequence))
+    at = 0
+    for (name, ctx, kon), size in zip(sequence, sizes, strict=True):
+        for offset, kind, addend in blob.stencils[name][1]:
+            place = at + offset
+            values: dict[int, Any] = {CTX: ctx + addend, KON: kon + addend, DATA: data + addend - place - 4, NEXT: at + size - place - 4}
+            struct.pack_into("<i", code, place, labels[LABELS[name]] - place - 4 if kind == AGAIN else values[kind])
+        at += size
+    return bytes(code)
+
+
+def assert_as_described(kernel: Any) -> None:
+    """The code of a kernel is, byte by byte, what is described here."""
+    for repeated, code in kernel.codes.items():
+        splicer = kernel._splicer
+        flags = tuple(bool(repeated >> k & 1) for k in range(len(kernel.inputs)))
+        body = allocate(kernel.lowered, flags, splicer.target.slots, splicer.target.slot_bytes)
+        wanted = code_of(splicer.blob, body, splicer._data - (code.address - splicer.arena.base))
+        assert ctypes.string_at(code.address, code.size) == wanted, kernel.graph
+        assert code.context_bytes == body.context_bytes
