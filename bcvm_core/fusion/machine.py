@@ -26,7 +26,10 @@ MEANINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "cpu": ("", "the processor's name"),
         "versions": ("", "of NumPy and BCVM, whose kernels were measured"),
         "cores": ("", "cores that the process may use"),
-        "levels": ("bytes, GB/s", "caches and memory, the nearest first: size, and bytes read and written per second by one core and by all"),
+        "levels": (
+            "bytes, GB/s",
+            "caches and memory, the nearest first: size; bytes read and written per second by one core, by all",
+        ),
         "arithmetic": ("GFLOP/s", "additions and multiplications of our kernels in the nearest cache, by element type, one core"),
         "product": ("GFLOP/s", "matrix products as BLAS runs them, by element type, all cores"),
         "exp_ns": ("ns", "one exp of our kernels, by element type, one core"),
@@ -176,7 +179,9 @@ class Machine:
         for name, unit in (("arithmetic", "GFLOP/s"), ("product", "GFLOP/s"), ("exp_ns", "ns")):
             figures = "  ".join(f"{dtype} {value:.3g}" for dtype, value in getattr(self, name).items())
             lines.append(f"  {name.removesuffix('_ns'):<11} {unit:<8} {figures}")
-        lines.append(f"  calls: a kernel {self.call_ns:.0f} ns, one op {self.op_ns:.0f} ns, a large call {self.handover_ns / 1000:.1f} us more")
+        lines.append(
+            f"  calls: a kernel {self.call_ns:.0f} ns, one op {self.op_ns:.0f} ns, a large call {self.handover_ns / 1000:.1f} us more"
+        )
         lines.append(f"  waking a thread {self.wake_ns / 1000:.1f} us; first writes to fresh memory {self.fresh_gbs:.1f} GB/s")
         if self.noise:
             lines.append(f"  noise while measuring: {self.noise:.0%}")
@@ -211,8 +216,6 @@ def _by_type(table: Mapping[str, float], dtype: str, *, slower_is_more: bool = F
     return table["float32"] * wide if slower_is_more else table["float32"] / wide
 
 
-
-
 def _size(count: int) -> str:
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
@@ -236,8 +239,8 @@ NOMINAL: Final = Machine(
     exp_ns={"float32": 0.6, "float64": 1.2, "float16": 1.0, "bfloat16": 1.0},
     call_ns=100.0,
     op_ns=800.0,
-    handover_ns=10_000.0,
+    handover_ns=30_000.0,
     wake_ns=10_000.0,
     fresh_gbs=2.0,
 )
-"""A server processor of 32 cores, in round figures. Choices between kernels whose bits differ are made for it, whatever machine they run on."""
+"""A server processor of 32 cores, in round figures. Choices between kernels whose bits differ are made for it, on every machine."""

@@ -15,6 +15,7 @@ from typing import Final
 from .. import config
 from ..codegen import store
 from ..codegen.stencils import threads
+from .hardware import cache_sizes, cpu_name, versions
 from .machine import NOMINAL, Machine, MachineError, from_json
 
 _MAGIC: Final = b"BCVMMCH1"
@@ -96,7 +97,5 @@ def forget() -> None:
 
 
 def _key() -> str:
-    from .measuring import cache_sizes, cpu_name, versions
-
     parts = (sys.platform, cpu_name(), store.cpu_level(), *map(str, cache_sizes()), str(threads.cores()), versions())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

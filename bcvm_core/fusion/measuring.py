@@ -7,16 +7,11 @@ here runs unless somebody asks for a measurement.
 
 from __future__ import annotations
 
-import os
-import platform
 import queue
 import statistics
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -26,19 +21,21 @@ from ..codegen.stencils import kernel, library, threads
 from ..codegen.stencils.graph import FusedGraph, Input, Node, NotFusable
 from ..dtypes import BY_NAME
 from ..ops import registry
-from ..version import __version__
+from .hardware import cache_sizes, cpu_name, versions
 from .machine import Level, Machine
 
 ROUNDS: Final = 7
 _BATCH_NS: Final = 60_000  # short beside the time that a scheduler gives to somebody else
 _BATCHES: Final = 5
+_ONCE_NS: Final = 3_000_000  # longer batches are run once
 _SHARE_NS: Final = 120_000_000  # a probe that has taken so long rests after three rounds
 _SHORT, _LONG = 4, 20  # multiplications and additions in the chains whose difference is the arithmetic
 _ELEMENTS: Final = 1024  # of them: a few KiB, in every nearest cache
 _NEAR: Final = 16 << 20  # bytes between which copies in a cache go back and forth, at most
 _FAR, _FAR_MAX = 32 << 20, 96 << 20  # in memory: twice the last cache within these
-_SIZES_KIB: Final = (32, 1024, 16 * 1024)  # where the system does not say
 _TYPES: Final = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
+
+_BINARY: Final = ("multiply", "add")
 
 Probe = Callable[[], float]  # one measurement: nanoseconds, or a rate
 
@@ -64,60 +61,6 @@ def measure(rounds: int = ROUNDS) -> Machine:
     return _machine(figures, sizes, statistics.median(map(_spread, samples.values())))
 
 
-def versions() -> str:
-    """What was measured besides the processor."""
-    return f"numpy {np.__version__}, bcvm {__version__}"
-
-
-def cpu_name() -> str:
-    """The processor's name as the system gives it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or "unknown"
-
-
-def cache_sizes() -> tuple[int, ...]:
-    """Bytes of the data caches of one core, the nearest first; typical ones where the system does not say."""
-    found = _from_sysfs() or _from_sysconf() or _from_sysctl()
-    sizes = sorted({size for size in found if size > 0}) or [kib << 10 for kib in _SIZES_KIB]
-    return tuple(sizes[:3])
-
-
-def _from_sysfs() -> list[int]:
-    out: list[int] = []
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            if (index / "type").read_text().strip() != "Instruction":
-                text = (index / "size").read_text().strip()
-                out.append(int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]])
-        except (OSError, ValueError, KeyError, IndexError):
-            continue
-    return out
-
-
-def _from_sysconf() -> list[int]:
-    names = ("SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE")
-    known = getattr(os, "sysconf_names", {})
-    try:
-        return [os.sysconf(name) for name in names if name in known]
-    except (OSError, ValueError):
-        return []
-
-
-def _from_sysctl() -> list[int]:
-    if sys.platform != "darwin":
-        return []
-    out: list[int] = []
-    for name in ("hw.l1dcachesize", "hw.l2cachesize", "hw.l3cachesize"):
-        done = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, check=False)
-        out.append(int(done.stdout) if done.stdout.strip().isdigit() else 0)
-    return out
-
-
 # -- probes ---------------------------------------------------------------------------------------
 
 
@@ -141,7 +84,7 @@ def _per_call(call: Callable[[], Any], of: Callable[[list[float]], float] = stat
             call()
             count = max(1, min(1000, int(_BATCH_NS / max(1.0, run(3)))))
         first = run(count)
-        return first if first * count > 10 * _BATCH_NS else of([first, *(run(count) for _ in range(_BATCHES - 1))])
+        return first if first * count > _ONCE_NS else of([first, *(run(count) for _ in range(_BATCHES - 1))])
 
     return probe
 
@@ -156,6 +99,17 @@ def _slope(short: Probe, long: Probe, work: float) -> Probe:
     return probe
 
 
+def _one_by_one(ops: Sequence[str]) -> Callable[..., Any]:
+    definitions = [registry.row(op).definition for op in ops]
+
+    def chain(x: Any, y: Any) -> Any:
+        for op, definition in zip(ops, definitions, strict=True):
+            y = definition(y, x) if op in _BINARY else definition(y)
+        return y
+
+    return chain
+
+
 class _Kernels:
     """Probes of our own kernels; of NumPy's where there are no stencils."""
 
@@ -164,21 +118,18 @@ class _Kernels:
             library.family(width)
         loops.wait(30.0)
 
-    def entry(self, dtype: str, ops: Sequence[str]) -> Callable[..., Any]:
-        """A function of two arrays that runs a chain of ops, fused where that can be."""
-        nodes = tuple(Node(op, (k + 1, 0) if op in ("multiply", "add") else (k + 1,)) for k, op in enumerate(ops))
+    def fused(self, dtype: str, ops: Sequence[str]) -> kernel.FusedKernel | None:
+        """The kernel of a chain of ops over two arrays; None where there are no stencils for it."""
+        nodes = tuple(Node(op, (k + 1, 0) if op in _BINARY else (k + 1,)) for k, op in enumerate(ops))
         try:
-            found: Callable[..., Any] = kernel.FusedKernel(FusedGraph((Input(dtype), Input(dtype)), nodes, (len(ops) + 1,))).entry
-            return found
+            return kernel.FusedKernel(FusedGraph((Input(dtype), Input(dtype)), nodes, (len(ops) + 1,)))
         except NotFusable:
-            definitions = [registry.row(op).definition for op in ops]
+            return None
 
-        def chain(x: Any, y: Any) -> Any:
-            for op, definition in zip(ops, definitions, strict=True):
-                y = definition(y, x) if op in ("multiply", "add") else definition(y)
-            return y
-
-        return chain
+    def entry(self, dtype: str, ops: Sequence[str]) -> Callable[..., Any]:
+        """A function of two arrays that runs a chain of ops, as one kernel where that can be."""
+        found = self.fused(dtype, ops)
+        return _one_by_one(ops) if found is None else found.entry
 
     def probes(self, nearest: int) -> dict[str, Probe]:
         """Arithmetic, exp, calls, and how fast kernels go through a cache of `nearest` bytes (a copy by NumPy is over too soon)."""
@@ -193,14 +144,14 @@ class _Kernels:
                 function = self.entry(dtype, ("exp",))
                 few, many = (_per_call(lambda f=function, x=x[:n]: f(x, x)) for n in (_ELEMENTS // 8, _ELEMENTS))  # type: ignore[misc]
                 out[f"exp.{dtype}"] = _slope(few, many, _ELEMENTS * 7 / 8)
+        twice = ("negative", "negative")
+        through, stream = self.fused("float32", twice), self.entry("float32", twice)
+        part, half = (np.zeros(nearest // n, np.float32) for n in (64, 16))  # read and written: an eighth and half of the cache
+        short, long = (_per_call(lambda x=x: stream(x, x)) for x in (part, half))  # type: ignore[misc]
+        out["copy.0"] = _slope(short, long, 8.0 * (half.size - part.size))
         small = np.zeros(16, np.float32)
-        call = self.entry("float32", ("negative", "negative"))
-        few, many = (np.zeros(nearest // part, np.float32) for part in (64, 16))  # read and written: an eighth and half of the cache
-        short, long = (_per_call(lambda x=x: call(x, x)) for x in (few, many))  # type: ignore[misc]
-        out["copy.0"] = _slope(short, long, 8.0 * (many.size - few.size))
-        out["call"] = _per_call(lambda: call(small, small))
-        slow = getattr(getattr(getattr(call, "__module__", None), "slow", None), "call", call)
-        out["slow"] = _per_call(lambda: slow(small, small))
+        out["call"] = _per_call(lambda: stream(small, small))
+        out["slow"] = out["call"] if through is None else _per_call(lambda: through.call(small, small))
         return out
 
 
@@ -262,14 +213,14 @@ def _calls() -> dict[str, Probe]:
         while (sent := asked.get()) >= 0:
             woken.put(float(time.perf_counter_ns() - sent))
 
-    threading.Thread(target=serve, name="bcvm-measuring", daemon=True).start()
-
     def wake() -> float:
+        threading.Thread(target=serve, name="bcvm-measuring", daemon=True).start()
         found = []
         for _ in range(15):
             time.sleep(0.0001)  # so that it sleeps
             asked.put(time.perf_counter_ns())
             found.append(woken.get())
+        asked.put(-1)
         return statistics.median(found)
 
     return {"op": _per_call(lambda: np.add(x, x)), "wake": wake}
