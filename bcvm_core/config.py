@@ -54,7 +54,9 @@ class Config:
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
     fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
-    machine: str | None = None  # BCVM_MACHINE: a file of figures to predict times by (`bcvm machine --json`), instead of those measured here
+    machine: str | None = (
+        None  # BCVM_MACHINE: a file of figures to predict times by (`bcvm machine --json`), instead of those measured here
+    )
 
 
 def _from_environment() -> Config:

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..ops import registry
 from . import policies
-from .groups import Group, Shape, Step, broadcast
+from .groups import Group, Shape, Step, Value, broadcast
 from .machine import Machine, Prediction
 
 MIN_DENSITY: Final = 0.8  # operations per byte under which a product is not joined to a large broadcast
@@ -38,11 +38,16 @@ class Part:
         return self.operations / max(1.0, self.nbytes)
 
 
-def part_of(group: Group, steps: Sequence[int], machine: Machine, threads: int | None = None, *, alone: bool = False) -> Part:
-    """The cost of steps as one kernel; `threads` None: as many as are best. `alone`: an op run by itself, outside of any fused kernel."""
+def part_of(
+    group: Group, steps: Sequence[int], machine: Machine, threads: int | None = None, *, alone: bool = False, handed: bool = False
+) -> Part:
+    """The cost of steps as one kernel; `threads` None: as many as are best.
+
+    `alone`: an op run by itself, outside of any fused kernel. `handed`: the call comes to Python first, as those on several cores do.
+    """
     if threads is None:
-        choices = {count: part_of(group, steps, machine, count, alone=alone) for count in (1, machine.cores)}
-        return min(choices.values(), key=lambda part: (part.prediction.total_ns, part.threads))
+        choices = [part_of(group, steps, machine, count, alone=alone, handed=handed) for count in (1, machine.cores)]
+        return min(choices, key=lambda part: (part.prediction.total_ns, part.threads))
     chosen = [group.steps[k] for k in steps]
     work: dict[str, float] = {}
     shape = full_shape(group, chosen)
@@ -50,12 +55,15 @@ def part_of(group: Group, steps: Sequence[int], machine: Machine, threads: int |
         kind, amount = group.work_at(step, shape)
         work[kind] = work.get(kind, 0.0) + amount
     reads, writes = group.reads_of(chosen), group.writes_of(chosen)
-    nbytes = float(sum(_traffic(group, k) for k in reads) + sum(group.values[k].nbytes for k in writes))
+    apart = _read_apart(group, chosen)
+    nbytes = float(sum(_traffic(group.values[k], k in apart) for k in reads) + sum(group.values[k].nbytes for k in writes))
     count = blocks_of(group, chosen)
     threads = min(threads, machine.cores, count)
     overhead = machine.op_ns if alone else machine.call_ns
+    if handed or threads > 1:
+        overhead += machine.handover_ns
     if threads > 1:
-        overhead += machine.handover_ns + machine.wake_ns
+        overhead += machine.wake_ns
         rounds = math.ceil(count / threads)
         idle = rounds * threads / count  # the last round may leave cores without a block
         work = {kind: amount * idle for kind, amount in work.items()}
@@ -86,10 +94,16 @@ def blocks_of(group: Group, steps: Sequence[Step]) -> int:
     return max(1, math.prod(stack) * math.ceil(rows / _TILE))
 
 
-def _traffic(group: Group, value: int) -> float:
+def _read_apart(group: Group, steps: Sequence[Step]) -> set[int]:
+    """Values whose neighbours lie apart in the order in which steps read them; results of other parts are in order, being fresh."""
+    made = {step.result for step in group.steps}
+    given = {k for k, value in enumerate(group.values) if k not in made and not value.in_order}
+    return given | {k for step in steps if step.kind == "view" and not group.values[step.result].in_order for k in step.operands}
+
+
+def _traffic(value: Value, apart: bool) -> float:
     """Bytes that reading a value moves: a line per element where neighbours lie apart."""
-    found = group.values[value]
-    return float(found.nbytes if found.in_order else found.elements * _LINE)
+    return float(value.elements * _LINE if apart else value.nbytes)
 
 
 # -- rules ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,6 @@ class InForce:
     source: str
 
 
-_NOMINAL: Final = InForce(NOMINAL, "nominal")
 _known: dict[tuple[str | None, str | None], InForce] = {}  # by settings: the file and the cache folder
 
 
@@ -46,7 +45,14 @@ def _look(given: str | None) -> InForce:
     if given is not None:
         return InForce(from_file(Path(given)), given)
     kept = read()
-    return _NOMINAL if kept is None else InForce(kept, "measured")
+    return InForce(nominal(threads.cores()), "nominal") if kept is None else InForce(kept, "measured")
+
+
+def nominal(cores: int) -> Machine:
+    """The nominal machine with so many cores."""
+    levels = tuple(replace(level, gbs_all=min(level.gbs_all, level.gbs * cores)) for level in NOMINAL.levels)
+    product = {dtype: rate * cores / NOMINAL.cores for dtype, rate in NOMINAL.product.items()}
+    return replace(NOMINAL, cores=cores, levels=levels, product=product)
 
 
 def from_file(path: Path) -> Machine:

@@ -1,8 +1,8 @@
 """Measures the figures of `machine.Machine`: in a second or so, on machines that others use too.
 
-Every probe runs once per round, for a fraction of a millisecond where its size allows it; the median of the rounds counts (the best one where
-several threads work), and rates are taken from the difference of a long and a short call of the same round, so that neither the call nor a
-busy neighbour is in them. Nothing here runs unless somebody asks for a measurement.
+Every probe runs once per round, for a fraction of a millisecond where its size allows it; the median of the rounds counts (the best one
+where several threads work), and rates are taken from the difference of a long and a short call of the same round, so that neither the
+call nor a busy neighbour is in them. Nothing here runs unless somebody asks for a measurement.
 """
 
 from __future__ import annotations

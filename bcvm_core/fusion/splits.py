@@ -1,15 +1,16 @@
 """How a group of ops is cut into kernels: the candidates, their predicted times, and the choice.
 
 The choice is a fixed rule of the group and the figures: what `costs.refusal` speaks against is out, and of the others the fastest by
-prediction counts, then the one with fewer kernels, then the simpler one. Where candidates give different bits the figures are the nominal ones
-on every machine, so that results depend on shapes alone.
+prediction counts, then the one with fewer kernels, then the simpler one. Where candidates give different bits the figures are the nominal
+ones on every machine, so that results depend on shapes alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
+from types import MappingProxyType
 
 from .costs import GROWTH, Part, blocks_of, part_of, refusal
 from .decisions import Candidate, Decision
@@ -24,30 +25,46 @@ _MAX_SMALL = 3  # results that are worked out before the rest
 WHOLE, BLOCKED, SMALL_FIRST, ONE_BY_ONE = "one kernel", "one kernel in blocks", "small results first", "op by op"
 
 
-def decide(group: Group, figures: InForce | None = None, *, same_bits: bool = False, at_once: int = 0, runs: bool = False) -> Decision:
+def decide(
+    group: Group,
+    figures: InForce | None = None,
+    *,
+    same_bits: bool = False,
+    at_once: int = 0,
+    runs: bool = False,
+    refused: Mapping[str, str] = MappingProxyType({}),
+) -> Decision:
     """Choose how to run a group.
 
     `same_bits`: all candidates compute the same bits, so the figures of this machine may choose (`figures`; default: those in force).
-    `at_once`: groups of up to so many elements run as one kernel, since their calls are not looked at.
+    `at_once`: groups of up to so many elements run as one kernel, since their calls are not looked at. `refused`: candidates that are out
+    for a reason of the caller's, by name.
     """
     figures = (figures or in_force()) if same_bits else _NOMINAL
     try:
         shape = broadcast(*[group.values[s.result].shape for s in group.steps if s.kind == "elementwise"] or [()])
         plain = all(step.kind == "elementwise" for step in group.steps)
-        found = list(_elementwise(group, figures.machine) if plain else _partitions(group, figures.machine))
+        found = list(
+            _elementwise(group, figures.machine, runs and math.prod(shape) > at_once) if plain else _partitions(group, figures.machine)
+        )
     except MismatchError as error:
         return Decision(group, figures.source, (), None, f"shape mismatch: {error}", runs)
-    reasons = [_against(group, c, figures.machine) for c in found]
+    reasons = [refused.get(c.name) or _against(group, c, figures.machine) for c in found]
     if plain and math.prod(shape) <= at_once:
         reasons = ["" if c.name == WHOLE else f"small: up to {at_once} elements are one call" for c in found]
     allowed = [k for k, reason in enumerate(reasons) if not reason]
     best = min(allowed or [len(found) - 1], key=lambda k: (round(found[k].predicted_ns, 3), len(found[k].parts), k))
     fastest = found[best].predicted_ns
     candidates = tuple(
-        Candidate(c.name, c.parts, "" if k == best else reasons[k] or f"slower by {c.predicted_ns / fastest - 1:.0%}")
-        for k, c in enumerate(found)
+        Candidate(c.name, c.parts, "" if k == best else reasons[k] or _slower(c.predicted_ns / fastest)) for k, c in enumerate(found)
     )
     return Decision(group, figures.source, candidates, candidates[best], runs=runs)
+
+
+def _slower(ratio: float) -> str:
+    if ratio < 1.005:
+        return "no faster"
+    return f"slower by {ratio - 1:.0%}" if ratio < 2 else f"{ratio:.3g} times as long"
 
 
 def _against(group: Group, candidate: Candidate, machine: Machine) -> str:
@@ -57,15 +74,16 @@ def _against(group: Group, candidate: Candidate, machine: Machine) -> str:
 # -- elementwise groups ---------------------------------------------------------------------------
 
 
-def _elementwise(group: Group, machine: Machine) -> Iterator[Candidate]:
+def _elementwise(group: Group, machine: Machine, handed: bool) -> Iterator[Candidate]:
+    """`handed`: the call comes to Python first, whatever is chosen."""
     every = range(len(group.steps))
-    yield Candidate(WHOLE, (part_of(group, every, machine, 1),))
+    yield Candidate(WHOLE, (part_of(group, every, machine, 1, handed=handed),))
     if machine.cores > 1 and blocks_of(group, group.steps) > 1:
         yield Candidate(BLOCKED, (part_of(group, every, machine, machine.cores),))
     small = small_first(group)
     if small:
-        parts = [part_of(group, steps, machine, 1) for steps in small[:-1]]
-        yield Candidate(SMALL_FIRST, (*parts, part_of(group, small[-1], machine)))
+        parts = [part_of(group, steps, machine, 1, handed=True) for steps in small[:-1]]
+        yield Candidate(SMALL_FIRST, (*parts, part_of(group, small[-1], machine, handed=True)))
     if len(group.steps) > 1:
         yield Candidate(ONE_BY_ONE, tuple(part_of(group, (k,), machine, 1, alone=True) for k in every))
 

@@ -10,19 +10,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from .. import config, dtypes
 from ..codegen.stencils import kernel as kernels
-from ..codegen.stencils.graph import LAYOUTS, Const, FusedGraph, Input, Node, NotFusable
-from ..fusion.segments import Scalar, Segment
+from ..codegen.stencils.graph import LAYOUTS, FusedGraph, Input, NotFusable
+from ..fusion import decisions
+from ..fusion.segments import Segment
+from . import large
+from .layouts import layout_of
 
 _ndarray: Final = np.ndarray
 _TYPES: Final = tuple(row.name for row in dtypes.TABLE)
 _RADIX: Final = len(_TYPES) * len(LAYOUTS)
 _MAX_PATTERNS: Final = 32
+_TIMED_CALLS: Final = 3
 _RETRY_NS: Final = 50_000_000
 _WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
 
@@ -36,7 +41,26 @@ class Pattern:
     kernel: kernels.FusedKernel | None
     reason: str  # why there is no kernel
     splice_us: float
-    calls: int = 0
+    record: decisions.Record | None = None  # of calls that are not large
+    large: large.LargeCalls | None = None  # decides those that are
+
+
+class _Timed:
+    """The entry of a kernel for its first calls, which are timed; then the entry itself takes its place."""
+
+    __slots__ = ("entry", "measured", "leave")
+
+    def __init__(self, entry: Callable[..., Any], measured: decisions.Measured, leave: Callable[[], None]) -> None:
+        self.entry, self.measured, self.leave = entry, measured, leave
+
+    def __call__(self, *values: Any) -> Any:
+        if self.measured.calls >= _TIMED_CALLS:
+            self.leave()
+        started = time.perf_counter_ns()
+        result = self.entry(*values)
+        if result is not None:
+            self.measured.note(time.perf_counter_ns() - started)
+        return result
 
 
 class FusedSite:
@@ -45,7 +69,7 @@ class FusedSite:
     Otherwise the value of the one output, or the tuple of several.
     """
 
-    __slots__ = ("segment", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "__weakref__")
+    __slots__ = ("segment", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "mismatch", "__weakref__")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: fuse only operands that are all of one float type (under rules of promotion that are not NumPy's)."""
@@ -55,6 +79,7 @@ class FusedSite:
         self.patterns: dict[int, Pattern] = {}
         self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
         self.calls = 0
+        self.mismatch = ""  # of shapes whose outputs are of several sizes
         self.retry_ns = 0  # when stencils that were on their way are asked for again
 
     def __call__(self, *values: Any) -> Any:
@@ -66,6 +91,7 @@ class FusedSite:
                 return None
             key.append(value.dtype)
         if not self.joined and any(v.shape != values[0].shape for v in values):
+            self.mismatch = self.mismatch or " vs ".join(str(list(v.shape)) for v in values)
             return None  # an output may be smaller than the others
         types = tuple(key)
         try:
@@ -95,29 +121,37 @@ class FusedSite:
         if len(self.patterns) >= _MAX_PATTERNS:
             self.patterns.clear()
             self.entries.clear()
-        self.patterns[number] = Pattern(number, text, kernel, reason, elapsed)
+        pattern = self.patterns[number] = Pattern(number, text, kernel, reason, elapsed)
         if kernel is None and _WAITING in reason:
             self.retry_ns = time.perf_counter_ns() + _RETRY_NS
             return None
-        entry = None if kernel is None else kernel.entry
-        self.entries[types] = entry
+        self.entries[types] = entry = None if kernel is None else self._decided(types, pattern, values)
         return entry
+
+    def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Callable[..., Any]:
+        """The entry of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
+        pattern.large, figures, limit = large.direct(pattern.kernel, self.segment)
+        assert pattern.kernel is not None
+        entry = pattern.kernel.entry
+        if max(v.size for v in values) > limit:
+            return entry
+        decide = partial(large.small_call, self.segment, large.describe(values), figures, limit)
+        pattern.record = decisions.keep(decide)
+
+        def leave() -> None:
+            self.entries[types] = entry
+
+        return _Timed(entry, pattern.record.measured, leave)
 
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""
-        return self.entries.get(tuple(v.dtype for v in values))
+        found = self.entries.get(tuple(v.dtype for v in values))
+        return found.entry if type(found) is _Timed else found
 
     def graph(self, values: Sequence[Any]) -> FusedGraph:
         """The segment for operands like these. Raises NotFusable for element types without a name."""
-        number = {register: k for k, register in enumerate(self.segment.inputs)}
         full = _full_shape(values)
-        inputs = tuple(Input(_type_name(v), layout_of(v, full)) for v in values)
-        nodes = []
-        for op in self.segment.ops:
-            operands = tuple(Const(p.value) if isinstance(p, Scalar) else number[p] for p in op.operands)
-            nodes.append(Node(op.op, operands, op.attrs))
-            number[op.dest] = len(inputs) + len(nodes) - 1
-        return FusedGraph(inputs, tuple(nodes), tuple(number[r] for r in self.segment.outputs))
+        return large.graph_of(self.segment, [Input(_type_name(v), layout_of(v, full)) for v in values])
 
 
 def _type_name(value: Any) -> str:
@@ -131,18 +165,7 @@ def _full_shape(values: Sequence[Any]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*(v.shape for v in values))
     except ValueError as error:
-        raise NotFusable("the shapes do not broadcast") from error
-
-
-def layout_of(value: Any, full: tuple[int, ...]) -> str:
-    """How an operand repeats in the full shape."""
-    if value.size == 1:
-        return "scalar"
-    if value.shape == full:
-        return "contiguous" if value.flags.forc else "strided"
-    if value.shape[-1] == full[-1] and value.flags.c_contiguous:
-        return "row"
-    return "column" if value.shape[-1] == 1 else "strided"
+        raise NotFusable(f"shape mismatch: {' vs '.join(str(list(v.shape)) for v in values)}") from error
 
 
 def pattern_of(values: Sequence[Any]) -> tuple[int, str]:
@@ -157,9 +180,11 @@ def pattern_of(values: Sequence[Any]) -> tuple[int, str]:
 
 
 def explain(site: FusedSite) -> list[str]:
-    """One line per pattern met: its number, what it is, and the kernel or the reason why there is none."""
-    lines = []
-    for pattern in site.patterns.values():
+    """Per pattern met: its number, what it is, the kernel or the reason why there is none, and what was decided for its calls."""
+    lines = [f"[REJECTED] shape mismatch: {site.mismatch}: outputs of several sizes"] if site.mismatch else []
+    for pattern in list(site.patterns.values()):
         done = f"spliced in {pattern.splice_us:.0f} us" if pattern.kernel is not None else f"[REJECTED] {pattern.reason}"
         lines.append(f"pattern {pattern.number} ({pattern.text}): {done}")
+        records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
+        lines += [f"  {line}" for record in records for line in record.lines()]
     return lines
