@@ -122,7 +122,7 @@ class _View:
         if self.name == "stats":
             return self.linker.stats
         if self.name == "explain":
-            return self.linker.explain()
+            return self.linker.explain(decisions=True)
         function = self.function() or self.linker.prototype()
         return _dis(function, *args) if self.name == "dis" else program_of(function, *args)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .. import config
 from ..ops import registry
 from . import policies
 from .groups import Group, Shape, Step, Value, broadcast
@@ -60,6 +61,9 @@ def part_of(
     count = blocks_of(group, chosen)
     threads = min(threads, machine.cores, count)
     overhead = machine.op_ns if alone else machine.call_ns
+    fresh = sum(group.values[k].nbytes for k in writes)
+    if fresh > config.current.recycled_bytes:  # smaller results lie where earlier ones did
+        overhead += fresh / machine.fresh_gbs
     if handed or threads > 1:
         overhead += machine.handover_ns
     if threads > 1:

@@ -14,11 +14,14 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..ops import registry
-from .machine import ARITHMETIC, FUNCTION, PRODUCT
+from .machine import ARITHMETIC, DIVISION, FUNCTION, PRODUCT
 from .segments import Scalar, Segment
 
 Shape = tuple[int, ...]
 _FUNCTION_FROM: Final = 10.0  # flops per element from which an elementwise op is a function like exp, below it is arithmetic
+
+
+_DIVISIONS: Final = {"divide": 1.0, "reciprocal": 1.0, "sqrt": 1.5, "rsqrt": 2.5, "floor_divide": 2.0, "remainder": 2.0, "fmod": 2.0}
 
 
 class MismatchError(ValueError):
@@ -87,6 +90,8 @@ class Group:
     def work_at(self, step: Step, shape: Shape) -> tuple[str, float]:
         """(kind of work, operations) of a step; an elementwise one is done for every element of `shape`."""
         row = registry.row(step.op)
+        if step.op in _DIVISIONS:  # far slower than their one operation says
+            return DIVISION, _DIVISIONS[step.op] * math.prod(shape)
         if row.fuse == "elementwise":
             per_element = 1.0 if row.flops is None else float(row.flops(*[(1,)] * max(1, len(row.operands))))
             return FUNCTION if per_element >= _FUNCTION_FROM else ARITHMETIC, per_element * math.prod(shape)

@@ -17,8 +17,8 @@ from typing import Any, Final
 from ..dtypes import BY_NAME
 from ..errors import BcvmError
 
-ARITHMETIC, FUNCTION, PRODUCT = "arithmetic", "function", "product"
-KINDS: Final = (ARITHMETIC, FUNCTION, PRODUCT)
+ARITHMETIC, DIVISION, FUNCTION, PRODUCT = "arithmetic", "division", "function", "product"
+KINDS: Final = (ARITHMETIC, DIVISION, FUNCTION, PRODUCT)
 EXP_FLOPS: Final = 20.0  # what the op table counts for an exp: the price of every function is relative to it
 
 MEANINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -26,12 +26,14 @@ MEANINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "cpu": ("", "the processor's name"),
         "versions": ("", "of NumPy and BCVM, whose kernels were measured"),
         "cores": ("", "cores that the process may use"),
+        "gain": ("", "how many times as much all of them do in our kernels as one does"),
         "levels": (
             "bytes, GB/s",
             "caches and memory, the nearest first: size; bytes read and written per second by one core, by all",
         ),
         "arithmetic": ("GFLOP/s", "additions and multiplications of our kernels in the nearest cache, by element type, one core"),
         "product": ("GFLOP/s", "matrix products as BLAS runs them, by element type, all cores"),
+        "divide_ns": ("ns", "one division of our kernels, by element type, one core"),
         "exp_ns": ("ns", "one exp of our kernels, by element type, one core"),
         "call_ns": ("ns", "a call of a fused kernel"),
         "op_ns": ("ns", "a call of one op by itself"),
@@ -89,9 +91,11 @@ class Machine:
     cpu: str
     versions: str
     cores: int
+    gain: float
     levels: tuple[Level, ...]
     arithmetic: Mapping[str, float]
     product: Mapping[str, float]
+    divide_ns: Mapping[str, float]
     exp_ns: Mapping[str, float]
     call_ns: float
     op_ns: float
@@ -101,13 +105,14 @@ class Machine:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("arithmetic", "product", "exp_ns"):
+        for name in ("arithmetic", "product", "divide_ns", "exp_ns"):
             table = MappingProxyType(dict(getattr(self, name)))
             _need(all(map(_positive, table.values())) and "float32" in table, f"{name} needs a positive figure for float32")
             object.__setattr__(self, name, table)
         for name in ("call_ns", "op_ns", "handover_ns", "wake_ns", "fresh_gbs"):
             _need(_positive(getattr(self, name)), f"{name} must be positive")
         _need(type(self.cores) is int and self.cores >= 1, "cores must be 1 or more")
+        _need(_positive(self.gain) and 1 <= self.gain <= self.cores, "gain lies between 1 and cores")
         _need(bool(self.levels) and self.levels[-1].size is None, "the last level must be memory, whose size is null")
         _need(all(_positive(level.gbs) and level.gbs_all >= level.gbs for level in self.levels), "all cores move no fewer bytes than one")
         for near, far in zip(self.levels, self.levels[1:], strict=False):
@@ -129,13 +134,23 @@ class Machine:
         """The rate of one kind of work over one element type."""
         if kind == PRODUCT:
             return _by_type(self.product, dtype) * min(threads, self.cores) / self.cores
-        one = EXP_FLOPS / _by_type(self.exp_ns, dtype, slower_is_more=True) if kind == FUNCTION else _by_type(self.arithmetic, dtype)
-        return one * min(threads, self.cores)
+        if kind == ARITHMETIC:
+            one = _by_type(self.arithmetic, dtype)
+        elif kind == DIVISION:
+            one = 1 / _by_type(self.divide_ns, dtype, slower_is_more=True)
+        else:
+            one = EXP_FLOPS / _by_type(self.exp_ns, dtype, slower_is_more=True)
+        return one * self.gain_of(threads)
+
+    def gain_of(self, threads: int) -> float:
+        """How many times as much so many threads do as one: 1 for one, `gain` for all cores."""
+        others = max(1, self.cores - 1)
+        return 1.0 + (self.gain - 1.0) * (min(threads, self.cores) - 1) / others
 
     def bytes_per_ns(self, working_set: float, threads: int = 1) -> float:
         """How fast bytes of a working set move."""
         level = self.level_of(working_set, threads)
-        return min(level.gbs * threads, level.gbs_all)
+        return min(level.gbs * self.gain_of(threads), level.gbs_all)
 
     def roofline(
         self,
@@ -172,11 +187,11 @@ class Machine:
 
     def text(self) -> str:
         """The figures for people."""
-        lines = [f"{self.cpu}, {self.cores} cores ({self.versions})"]
+        lines = [f"{self.cpu}, {self.cores} cores, together {self.gain:.3g} times one ({self.versions})"]
         for level in self.levels:
             size = f"{_size(level.size):>9}" if level.size is not None else " " * 9
             lines.append(f"  {level.name:<8}{size}  copies at {level.gbs:7.1f} GB/s, all cores {level.gbs_all:7.1f}")
-        for name, unit in (("arithmetic", "GFLOP/s"), ("product", "GFLOP/s"), ("exp_ns", "ns")):
+        for name, unit in (("arithmetic", "GFLOP/s"), ("product", "GFLOP/s"), ("divide_ns", "ns"), ("exp_ns", "ns")):
             figures = "  ".join(f"{dtype} {value:.3g}" for dtype, value in getattr(self, name).items())
             lines.append(f"  {name.removesuffix('_ns'):<11} {unit:<8} {figures}")
         lines.append(
@@ -228,6 +243,7 @@ NOMINAL: Final = Machine(
     cpu="nominal",
     versions="no measurement",
     cores=32,
+    gain=32.0,
     levels=(
         Level("L1", 32 << 10, 150.0, 4800.0),
         Level("L2", 1 << 20, 60.0, 1920.0),
@@ -236,6 +252,7 @@ NOMINAL: Final = Machine(
     ),
     arithmetic={"float32": 20.0, "float64": 10.0, "float16": 10.0, "bfloat16": 10.0},
     product={"float32": 2560.0, "float64": 1280.0},
+    divide_ns={"float32": 0.3, "float64": 0.8, "float16": 0.5, "bfloat16": 0.5},
     exp_ns={"float32": 0.6, "float64": 1.2, "float16": 1.0, "bfloat16": 1.0},
     call_ns=100.0,
     op_ns=800.0,

@@ -1,7 +1,7 @@
 """Which figures of a machine are in force: those of a given file, those measured here once, or the nominal ones.
 
-A measurement is kept in BCVM's cache folder under a name made of what it depends on: processor, caches, cores, versions. Asking which
-figures are in force never measures; `measured` does, where nothing is kept yet.
+A measurement is kept in BCVM's cache folder under a name made of what it depends on: processor, caches, cores, versions, and whether
+kernels are machine code. Asking which figures are in force never measures; `measured` does, where nothing is kept yet.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from .. import config
 from ..codegen import store
-from ..codegen.stencils import threads
+from ..codegen.stencils import kernel, threads
 from .hardware import cache_sizes, cpu_name, versions
 from .machine import NOMINAL, Machine, MachineError, from_json
 
@@ -52,7 +52,7 @@ def nominal(cores: int) -> Machine:
     """The nominal machine with so many cores."""
     levels = tuple(replace(level, gbs_all=min(level.gbs_all, level.gbs * cores)) for level in NOMINAL.levels)
     product = {dtype: rate * cores / NOMINAL.cores for dtype, rate in NOMINAL.product.items()}
-    return replace(NOMINAL, cores=cores, levels=levels, product=product)
+    return replace(NOMINAL, cores=cores, gain=float(cores), levels=levels, product=product)
 
 
 def from_file(path: Path) -> Machine:
@@ -103,5 +103,5 @@ def forget() -> None:
 
 
 def _key() -> str:
-    parts = (sys.platform, cpu_name(), store.cpu_level(), *map(str, cache_sizes()), str(threads.cores()), versions())
+    parts = (sys.platform, cpu_name(), store.cpu_level(), *map(str, cache_sizes()), str(threads.cores()), versions(), kernel.engine()[0])
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

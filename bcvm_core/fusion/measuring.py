@@ -37,7 +37,7 @@ _TYPES: Final = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
 
 _SHARED: Final = ("product.", "copies.")  # on several threads: one stolen core makes all wait, so the best round counts
 _BUDGET_NS: Final = 1_500_000_000  # no further round once so much is spent, if there were three
-_BINARY: Final = ("multiply", "add")
+_BINARY: Final = ("multiply", "add", "divide")
 
 Probe = Callable[[], float]  # one measurement: nanoseconds, or a rate
 
@@ -125,10 +125,13 @@ class _Kernels:
     def fused(self, dtype: str, ops: Sequence[str]) -> kernel.FusedKernel | None:
         """The kernel of a chain of ops over two arrays; None where there are no stencils for it."""
         nodes = tuple(Node(op, (k + 1, 0) if op in _BINARY else (k + 1,)) for k, op in enumerate(ops))
-        try:
-            return kernel.FusedKernel(FusedGraph((Input(dtype), Input(dtype)), nodes, (len(ops) + 1,)))
-        except NotFusable:
-            return None
+        graph = FusedGraph((Input(dtype), Input(dtype)), nodes, (len(ops) + 1,))
+        for _ in range(3):
+            try:
+                return kernel.FusedKernel(graph)
+            except NotFusable:
+                loops.wait(30.0)  # stencils, or the code around them, may be on their way
+        return None
 
     def entry(self, dtype: str, ops: Sequence[str]) -> Callable[..., Any]:
         """A function of two arrays that runs a chain of ops, as one kernel where that can be."""
@@ -145,9 +148,10 @@ class _Kernels:
             short, long = (_per_call(lambda f=f, x=x, y=zero: f(x, y)) for f in chains)  # type: ignore[misc]
             out[f"arithmetic.{dtype}"] = _slope(short, long, 2.0 * (_LONG - _SHORT) * _ELEMENTS)
             if BY_NAME[dtype].kind == "float":
-                function = self.entry(dtype, ("exp",))
-                few, many = (_per_call(lambda f=function, x=x[:n]: f(x, x)) for n in (_ELEMENTS // 8, _ELEMENTS))  # type: ignore[misc]
-                out[f"exp.{dtype}"] = _slope(few, many, _ELEMENTS * 7 / 8)
+                for name, ops in (("exp", ("exp",)), ("divide", ("divide", "divide"))):
+                    f = self.entry(dtype, ops)
+                    few, many = (_per_call(lambda f=f, x=x[:n]: f(x, x)) for n in (_ELEMENTS // 8, _ELEMENTS))  # type: ignore[misc]
+                    out[f"{name}.{dtype}"] = _slope(few, many, len(ops) * _ELEMENTS * 7 / 8)
         twice = ("negative", "negative")
         through, stream = self.fused("float32", twice), self.entry("float32", twice)
         part, half = (np.zeros(nearest // n, np.float32) for n in (64, 16))  # read and written: an eighth and half of the cache
@@ -156,7 +160,25 @@ class _Kernels:
         small = np.zeros(16, np.float32)
         out["call"] = _per_call(lambda: stream(small, small))
         out["slow"] = out["call"] if through is None else _per_call(lambda: through.call(small, small))
+        out["gain"] = self._gain()
         return out
+
+    def _gain(self) -> Probe:
+        """A few milliseconds of arithmetic on one core, then on all. As busy as the machine is: what others take of it is not there."""
+        busy = self.fused("float32", ("multiply", "add") * _LONG)
+        if busy is None or threads.cores() == 1:
+            return lambda: 1.0
+        x = np.zeros(1 << 20, np.float32)
+
+        def probe() -> float:
+            took = []
+            for cores in (1, threads.cores()):
+                started = time.perf_counter_ns()
+                busy((x, x), cores=cores)
+                took.append(time.perf_counter_ns() - started)
+            return took[0] / took[1]
+
+        return probe
 
 
 def _copies(sizes: Sequence[int]) -> dict[str, Probe]:
@@ -248,9 +270,11 @@ def _machine(figures: dict[str, float], sizes: Sequence[int], noise: float) -> M
         cpu=cpu_name(),
         versions=versions(),
         cores=threads.cores(),
+        gain=round(min(max(1.0, figures["gain"]), threads.cores()), 3),
         levels=_levels(figures, sizes),
         arithmetic=arithmetic,
         product=table("product"),
+        divide_ns={dtype: round(1 / rate, 4) for dtype, rate in table("divide").items()},
         exp_ns={dtype: round(1 / rate, 4) for dtype, rate in table("exp").items()},
         call_ns=round(figures["call"], 1),
         op_ns=round(figures["op"], 1),
@@ -262,7 +286,9 @@ def _machine(figures: dict[str, float], sizes: Sequence[int], noise: float) -> M
 
 
 def _levels(figures: dict[str, float], sizes: Sequence[int]) -> tuple[Level, ...]:
-    """Noise may make a far level look faster than a near one: it is as fast at most."""
+    """Noise may make a far level look faster than a near one: it is as fast at most. Of a cache that is larger than what was copied
+    to measure memory (a share of somebody's, on virtual machines) only half as much counts.
+    """
     cores = threads.cores()
     names = [*(f"L{k + 1}" for k in range(len(sizes))), "memory"]
     out: list[Level] = []
@@ -271,5 +297,6 @@ def _levels(figures: dict[str, float], sizes: Sequence[int]) -> tuple[Level, ...
         every = max(one, figures.get(f"copies.{k}", one * cores))
         if out:
             one, every = min(one, out[-1].gbs), min(every, out[-1].gbs_all)
-        out.append(Level(name, size, round(one, 3), round(max(every, one), 3)))
+        held = None if size is None else min(size, _FAR_MAX // 2)
+        out.append(Level(name, held, round(one, 3), round(max(every, one), 3)))
     return tuple(out)

@@ -15,6 +15,7 @@ from .. import config
 from ..errors import LoweringError
 from ..isa.program import Program
 from ..jit import adopt, linker_of
+from ..tiers.fuse import explain as explain_fused
 from ..vm.flatten.site import MISS, FlatSite
 from ..vm.stats import Stats
 from . import modules
@@ -203,7 +204,10 @@ def _explain(cell: Any, name: str, depth: int) -> list[str]:
     head = f"{'  ' * depth}{name + ': ' if name else ''}{type(cell).__name__}"
     if site is None:
         return [f"{head}: not called under BCVM"] if not depth else []
-    lines = [f"{head}: {len(flat.ops)} ops in one program, {flat.runs} runs" for flat in site.programs]
+    lines = []
+    for flat in site.programs:
+        lines.append(f"{head}: {len(flat.ops)} ops in one program, {flat.runs} runs")
+        lines += [f"{'  ' * depth}  {line}" for fused in flat.fused for line in explain_fused(fused)]
     lines += [f"{head}: left to MindSpore: {reason}" for reason in dict.fromkeys(site.reasons)]
     if not site.programs:
         for part, child in cell._cells.items():

@@ -130,12 +130,15 @@ class FusedSite:
 
     def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Callable[..., Any]:
         """The entry of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
-        pattern.large, figures, limit = large.direct(pattern.kernel, self.segment)
-        assert pattern.kernel is not None
-        entry = pattern.kernel.entry
-        if max(v.size for v in values) > limit:
+        kernel = pattern.kernel
+        assert kernel is not None
+        if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
+            return kernel.entry
+        pattern.large, figures = large.direct(kernel, self.segment)
+        entry = kernel.entry
+        if max(v.size for v in values) > kernel.limit:
             return entry
-        decide = partial(large.small_call, self.segment, large.describe(values), figures, limit)
+        decide = partial(large.small_call, self.segment, large.describe(values), figures, kernel.limit)
         pattern.record = decisions.keep(decide)
 
         def leave() -> None:

@@ -16,14 +16,14 @@ from typing import Any, Final
 from .. import dtypes
 from ..codegen.stencils import threads
 from ..codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
-from ..codegen.stencils.kernel import UNLIMITED, FusedKernel, fitting_shape
+from ..codegen.stencils.kernel import FusedKernel, fitting_shape
 from ..fusion import decisions, splits
 from ..fusion.groups import Group, Value, of_segment
 from ..fusion.machines import InForce, in_force
 from ..fusion.segments import Scalar, Segment
 from .layouts import layout_of
 
-_HANDOVERS: Final = 10  # a call is large when it takes as many times what handing it over costs
+HANDOVERS: Final = 10  # a call is large when it takes as many times what handing it over costs
 _MAX_CLASSES: Final = 64
 Described = tuple[tuple[tuple[int, ...], str, bool], ...]  # shape, type and order of each operand
 Run = Callable[[FusedKernel, Sequence[Any]], Any]
@@ -150,14 +150,14 @@ def _input_of(arrays: Sequence[Any]) -> Callable[[Any], Input]:
     return describe_one
 
 
-def direct(kernel: Any, segment: Segment) -> tuple[LargeCalls | None, InForce, int]:
-    """Let large calls of a spliced kernel be decided: (who decides, by which figures, the elements of a call that is not large).
+def direct(kernel: FusedKernel, segment: Segment) -> tuple[LargeCalls | None, InForce]:
+    """Let large calls of a kernel, those of more than its `limit` of elements, be decided by what is returned; and by which figures.
 
     Where nothing can be gained, on one core with results that are all of one size, nothing is changed.
     """
     figures = in_force()
-    if type(kernel) is not FusedKernel or (threads.cores() == 1 and not segment.has_partial):
-        return None, figures, UNLIMITED
-    kernel.limit = int(_HANDOVERS * figures.machine.handover_ns / kernel.ns_per_element)
+    if threads.cores() == 1 and not segment.has_partial:
+        return None, figures
+    kernel.limit = int(HANDOVERS * figures.machine.handover_ns / kernel.ns_per_element)
     director = kernel.director = LargeCalls(segment, figures)
-    return director, figures, kernel.limit
+    return director, figures

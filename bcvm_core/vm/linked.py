@@ -22,6 +22,7 @@ from ..frontend.recompile import FunctionNode
 from ..frontend.regions import MISSING
 from ..frontend.source import FunctionSource
 from ..isa.hints import ShapeHint
+from ..tiers.fuse import explain as explain_fused
 from . import twin
 from .former import UNREADABLE, FormerContext, Relower, SiteKey, callee
 from .observed import Observed
@@ -250,10 +251,16 @@ class Linker(SiteOwner):
 
     # -- read-only views --------------------------------------------------------------------------
 
-    def explain(self) -> str:
-        """One line per site: place, form, ops, how often it ran, and why it last went to the host."""
+    def explain(self, *, decisions: bool = False) -> str:
+        """One line per site: place, form, ops, how often it ran, and why it last went to the host.
+
+        `decisions`: below it the kernels of its fused segments and what was decided for their calls, with predicted and measured times.
+        """
         lines = [f"{self.name} ({self.filename})"]
-        lines += [describe_site(site, self.runs_before.get(site, 0)) for site in self.table.live]
+        for site in self.table.live:
+            lines.append(describe_site(site, self.runs_before.get(site, 0)))
+            if decisions and isinstance(site, Region):
+                lines += [f"    {line}" for fused in site.fused for line in explain_fused(fused)]
         if len(lines) == 1:
             lines.append("  no tensor work found")
         return "\n".join(lines)

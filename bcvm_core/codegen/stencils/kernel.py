@@ -68,10 +68,11 @@ class FusedKernel:
     Both are set before `entry` is asked for.
     """
 
+    director: Director | None = None
+
     def __init__(self, graph: FusedGraph) -> None:
         """Raises NotFusable with the reason."""
         self.graph = graph
-        self.director: Director | None = None
         self._entry: Callable[[], Any] | None = None
         self.lowered = lower(graph)
         self._splicer = splicer(self.lowered.width)

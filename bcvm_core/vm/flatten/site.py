@@ -190,8 +190,9 @@ class FlatSite:
             raise UnflattenableError("what the call depends on changed meanwhile")
         return program, actual_of(result)
 
-    def _fuse(self, segment: Segment) -> Callable[..., Any]:
-        return self.library.fused(FusedSite(segment, uniform=self.library.personality != "numpy"))
+    def _fuse(self, segment: Segment) -> tuple[FusedSite, Callable[..., Any]]:
+        site = FusedSite(segment, uniform=self.library.personality != "numpy")
+        return site, self.library.fused(site)
 
     def _input(self, recorder: Recorder, name: str, value: Any) -> Value:
         if value is None:
