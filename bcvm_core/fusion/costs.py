@@ -90,12 +90,10 @@ def blocks_of(group: Group, steps: Sequence[Step]) -> int:
         return max(1, math.ceil(last.elements / _BLOCK))
     out = group.values[products[0].result].shape if len(products) == 1 else last.shape
     *stack, rows, columns = (1, 1, *out)[-max(2, len(out)) :]
-    if len(steps) == 1:
-        return max(1, math.prod(stack) * math.ceil(rows / _TILE) * math.ceil(columns / _TILE))
     if any(step.kind == "reduce" for step in steps):  # whole rows stay together
         per = _ROWS if len(products) > 1 else _TILE // 2
         return max(1, math.prod(stack) * math.ceil(rows / per))
-    return max(1, math.prod(stack) * math.ceil(rows / _TILE))
+    return max(1, math.prod(stack) * math.ceil(rows / _TILE) * math.ceil(columns / _TILE))
 
 
 def _read_apart(group: Group, steps: Sequence[Step]) -> set[int]:

@@ -7,6 +7,7 @@ kernels are machine code. Asking which figures are in force never measures; `mea
 from __future__ import annotations
 
 import hashlib
+import logging
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..codegen.stencils import kernel, threads
 from .hardware import cache_sizes, cpu_name, versions
 from .machine import NOMINAL, Machine, MachineError, from_json
 
+_log = logging.getLogger("bcvm")
 _MAGIC: Final = b"BCVMMCH1"
 
 
@@ -41,11 +43,25 @@ def in_force() -> InForce:
     return found
 
 
+def usable() -> InForce:
+    """As `in_force`; the nominal figures, with a warning in the log, where a file is given that can't be used."""
+    try:
+        return in_force()
+    except MachineError as error:
+        _log.warning("times are predicted by nominal figures: %s", error)
+        found = _known[config.current.machine, config.current.cache_dir] = _nominal()
+        return found
+
+
+def _nominal() -> InForce:
+    return InForce(nominal(threads.cores()), "nominal")
+
+
 def _look(given: str | None) -> InForce:
     if given is not None:
         return InForce(from_file(Path(given)), given)
     kept = read()
-    return InForce(nominal(threads.cores()), "nominal") if kept is None else InForce(kept, "measured")
+    return _nominal() if kept is None else InForce(kept, "measured")
 
 
 def nominal(cores: int) -> Machine:

@@ -1,8 +1,8 @@
 """How a group of ops is cut into kernels: the candidates, their predicted times, and the choice.
 
-The choice is a fixed rule of the group and the figures: what `costs.refusal` speaks against is out, and of the others the fastest by
-prediction counts, then the one with fewer kernels, then the simpler one. Where candidates give different bits the figures are the nominal
-ones on every machine, so that results depend on shapes alone.
+The choice is a fixed rule of the group and the figures: what `costs.refusal` speaks against is out, of the others those within 5% of the
+fastest by prediction count, and of them the one with the least work (compute and traffic together), then with fewer kernels. Where
+candidates give different bits the figures are the nominal ones on every machine, so that results depend on shapes alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .machines import InForce, in_force
 
 _NOMINAL = InForce(NOMINAL, "nominal")
 _MAX_STEPS = 7  # of a group whose every partition is looked at
+_HARDLY = 1.05  # times as long as the fastest: the model is no finer
 _MAX_SMALL = 3  # results that are worked out before the rest
 
 WHOLE, BLOCKED, SMALL_FIRST, ONE_BY_ONE = "one kernel", "one kernel in blocks", "small results first", "op by op"
@@ -37,23 +38,20 @@ def decide(
     """Choose how to run a group.
 
     `same_bits`: all candidates compute the same bits, so the figures of this machine may choose (`figures`; default: those in force).
-    `at_once`: groups of up to so many elements run as one kernel, since their calls are not looked at. `refused`: candidates that are out
-    for a reason of the caller's, by name.
+    `runs`: the choice is carried out, for a group that has a kernel: its ops one by one are no choice then. `at_once`: groups of up to
+    so many elements run as one kernel, since their calls are not looked at. `refused`: candidates that are out for a reason of the
+    caller's, by name.
     """
     figures = (figures or in_force()) if same_bits else _NOMINAL
     try:
-        shape = broadcast(*[group.values[s.result].shape for s in group.steps if s.kind == "elementwise"] or [()])
-        plain = all(step.kind == "elementwise" for step in group.steps)
-        found = list(
-            _elementwise(group, figures.machine, runs and math.prod(shape) > at_once) if plain else _partitions(group, figures.machine)
-        )
+        elements = math.prod(broadcast(*[group.values[s.result].shape for s in group.steps if s.kind == "elementwise"] or [()]))
+        found = list(_candidates(group, figures.machine, handed=runs and elements > at_once))
     except MismatchError as error:
         return Decision(group, figures.source, (), None, f"shape mismatch: {error}", runs)
     reasons = [refused.get(c.name) or _against(group, c, figures.machine) for c in found]
-    if plain and math.prod(shape) <= at_once:
+    if _is_plain(group) and elements <= at_once:
         reasons = ["" if c.name == WHOLE else f"small: up to {at_once} elements are one call" for c in found]
-    allowed = [k for k, reason in enumerate(reasons) if not reason]
-    best = min(allowed or [len(found) - 1], key=lambda k: (round(found[k].predicted_ns, 3), len(found[k].parts), k))
+    best = _best(found, [k for k, reason in enumerate(reasons) if not reason and not (runs and found[k].name == ONE_BY_ONE)])
     fastest = found[best].predicted_ns
     candidates = tuple(
         Candidate(c.name, c.parts, "" if k == best else reasons[k] or _slower(c.predicted_ns / fastest)) for k, c in enumerate(found)
@@ -61,9 +59,29 @@ def decide(
     return Decision(group, figures.source, candidates, candidates[best], runs=runs)
 
 
+def _is_plain(group: Group) -> bool:
+    return all(step.kind == "elementwise" for step in group.steps)
+
+
+def _candidates(group: Group, machine: Machine, *, handed: bool) -> Iterator[Candidate]:
+    return _elementwise(group, machine, handed) if _is_plain(group) else _partitions(group, machine)
+
+
+def _best(found: list[Candidate], allowed: list[int]) -> int:
+    """The fastest; of those that are hardly slower the one with the least work, since traffic hides compute only in part."""
+    allowed = allowed or [len(found) - 1]
+    limit = _HARDLY * min(found[k].predicted_ns for k in allowed)
+
+    def order(k: int) -> tuple[float, int, int]:
+        work = sum(p.prediction.compute_ns + p.prediction.traffic_ns + p.prediction.overhead_ns for p in found[k].parts)
+        return round(work, 3), len(found[k].parts), k
+
+    return min((k for k in allowed if found[k].predicted_ns <= limit), key=order)
+
+
 def _slower(ratio: float) -> str:
-    if ratio < 1.005:
-        return "no faster"
+    if ratio < _HARDLY:
+        return "hardly faster, more work" if ratio < 0.995 else "no faster"
     return f"slower by {ratio - 1:.0%}" if ratio < 2 else f"{ratio:.3g} times as long"
 
 

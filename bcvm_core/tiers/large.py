@@ -19,7 +19,7 @@ from ..codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from ..codegen.stencils.kernel import FusedKernel, fitting_shape
 from ..fusion import decisions, splits
 from ..fusion.groups import Group, Value, of_segment
-from ..fusion.machines import InForce, in_force
+from ..fusion.machines import InForce, usable
 from ..fusion.segments import Scalar, Segment
 from .layouts import layout_of
 
@@ -155,7 +155,7 @@ def direct(kernel: FusedKernel, segment: Segment) -> tuple[LargeCalls | None, In
 
     Where nothing can be gained, on one core with results that are all of one size, nothing is changed.
     """
-    figures = in_force()
+    figures = usable()
     if threads.cores() == 1 and not segment.has_partial:
         return None, figures
     kernel.limit = int(HANDOVERS * figures.machine.handover_ns / kernel.ns_per_element)
