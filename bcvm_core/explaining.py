@@ -6,7 +6,6 @@ from typing import Any
 
 from . import modes
 from .errors import LoweringError
-from .fusion import decisions
 from .jit import linker_of
 
 
@@ -17,6 +16,8 @@ def explain(target: Any = None) -> str:
     and the same of its parts then. Without a target: the latest decisions of the process. Raises LoweringError for anything else.
     """
     if target is None:
+        from .fusion import decisions
+
         return "\n".join(line for record in decisions.latest() for line in record.lines()) or "nothing was decided yet"
     if modes.is_model(target):
         return modes.explain(target)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .. import config
 from ..ops import registry
 from . import policies
 from .groups import Group, Shape, Step, Value, broadcast
@@ -20,6 +19,7 @@ _LINE: Final = 64  # bytes that memory gives at once
 _ROWS: Final = 128  # of queries in a block of attention
 _TILE: Final = 64  # rows and columns in a block of a product
 _BLOCK: Final = 1 << 16  # elements in a block of anything else
+_RECYCLED: Final = 64 << 20  # bytes of results up to which they lie where earlier ones did; of whatever setting, as decisions are
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +50,39 @@ def part_of(
         choices = [part_of(group, steps, machine, count, alone=alone, handed=handed) for count in (1, machine.cores)]
         return min(choices, key=lambda part: (part.prediction.total_ns, part.threads))
     chosen = [group.steps[k] for k in steps]
-    work: dict[str, float] = {}
-    shape = full_shape(group, chosen)
-    for step in chosen:
-        kind, amount = group.work_at(step, shape)
-        work[kind] = work.get(kind, 0.0) + amount
-    reads, writes = group.reads_of(chosen), group.writes_of(chosen)
-    apart = _read_apart(group, chosen)
-    nbytes = float(sum(_traffic(group.values[k], k in apart) for k in reads) + sum(group.values[k].nbytes for k in writes))
     count = blocks_of(group, chosen)
     threads = min(threads, machine.cores, count)
-    overhead = machine.op_ns if alone else machine.call_ns
-    fresh = sum(group.values[k].nbytes for k in writes)
-    if fresh > config.current.recycled_bytes:  # smaller results lie where earlier ones did
-        overhead += fresh / machine.fresh_gbs
-    if handed or threads > 1:
-        overhead += machine.handover_ns
-    if threads > 1:
-        overhead += machine.wake_ns
-        rounds = math.ceil(count / threads)
-        idle = rounds * threads / count  # the last round may leave cores without a block
-        work = {kind: amount * idle for kind, amount in work.items()}
-    width = group.values[chosen[-1].result].dtype
-    prediction = machine.roofline(work, nbytes, dtype=width, threads=threads, overhead_ns=overhead)
-    return Part(tuple(steps), threads, sum(group.work_at(s, shape)[1] for s in chosen), nbytes, count, prediction)
+    work = _work(group, chosen)
+    operations = sum(work.values())
+    if threads > 1:  # the last round may leave cores without a block
+        work = {kind: amount * math.ceil(count / threads) * threads / count for kind, amount in work.items()}
+    written = sum(group.values[k].nbytes for k in group.writes_of(chosen))
+    apart = _read_apart(group, chosen)
+    nbytes = float(sum(_traffic(group.values[k], k in apart) for k in group.reads_of(chosen)) + written)
+    prediction = machine.roofline(
+        work,
+        nbytes,
+        fresh=written if written > _RECYCLED else 0,
+        dtype=group.values[chosen[-1].result].dtype,
+        threads=threads,
+        overhead_ns=_overhead(machine, threads, alone, handed),
+    )
+    return Part(tuple(steps), threads, operations, nbytes, count, prediction)
+
+
+def _work(group: Group, steps: Sequence[Step]) -> dict[str, float]:
+    """Operations by kind."""
+    out: dict[str, float] = {}
+    shape = full_shape(group, steps)
+    for step in steps:
+        kind, amount = group.work_at(step, shape)
+        out[kind] = out.get(kind, 0.0) + amount
+    return out
+
+
+def _overhead(machine: Machine, threads: int, alone: bool, handed: bool) -> float:
+    call = machine.op_ns if alone else machine.call_ns
+    return call + (machine.handover_ns if handed or threads > 1 else 0.0) + (machine.wake_ns if threads > 1 else 0.0)
 
 
 def full_shape(group: Group, steps: Sequence[Step]) -> Shape:

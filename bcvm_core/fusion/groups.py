@@ -83,10 +83,6 @@ class Group:
     def title(self) -> str:
         return ", ".join(step.name for step in self.steps)
 
-    def work(self, step: Step) -> dict[str, float]:
-        """Operations of a step by itself, by kind of work. Views have none."""
-        return dict([self.work_at(step, self.values[step.result].shape)])
-
     def work_at(self, step: Step, shape: Shape) -> tuple[str, float]:
         """(kind of work, operations) of a step; an elementwise one is done for every element of `shape`."""
         row = registry.row(step.op)

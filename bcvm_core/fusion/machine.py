@@ -158,6 +158,7 @@ class Machine:
         nbytes: float,
         *,
         working_set: float | None = None,
+        fresh: float = 0.0,
         dtype: str = "float32",
         threads: int = 1,
         overhead_ns: float | None = None,
@@ -165,16 +166,17 @@ class Machine:
         """The time of one kernel.
 
         `flops`: floating-point operations, or those of each of `KINDS`. `nbytes`: bytes read and written. `working_set`: bytes between
-        which the kernel goes back and forth (default: `nbytes`). `overhead_ns`: the call itself (default: `call_ns`).
+        which the kernel goes back and forth (default: `nbytes`). `fresh`: bytes that are written where nobody has written before.
+        `overhead_ns`: the call itself (default: `call_ns`).
         Raises ValueError for negative or non-finite work.
         """
         parts = flops if isinstance(flops, Mapping) else {ARITHMETIC: flops}
         held = nbytes if working_set is None else working_set
-        if not all(math.isfinite(v) and v >= 0 for v in (*parts.values(), nbytes, held)) or threads < 1:
+        if not all(math.isfinite(v) and v >= 0 for v in (*parts.values(), nbytes, held, fresh)) or threads < 1:
             raise ValueError("work is finite and not negative, and threads are at least 1")
         threads = min(threads, self.cores)
         compute = sum(amount / self.flops_per_ns(kind, dtype, threads) for kind, amount in parts.items() if amount)
-        traffic = nbytes / self.bytes_per_ns(held, threads)
+        traffic = nbytes / self.bytes_per_ns(held, threads) + fresh / self.fresh_gbs
         return Prediction(compute, traffic, self.call_ns if overhead_ns is None else overhead_ns, self.level_of(held, threads).name)
 
     # -- written forms ----------------------------------------------------------------------------

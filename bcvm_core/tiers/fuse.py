@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from .. import config, dtypes
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils.graph import LAYOUTS, FusedGraph, Input, NotFusable
-from ..fusion import decisions
 from ..fusion.segments import Segment
-from . import large
-from .layouts import layout_of
+from .graphs import graph_of, layout_of
+
+if TYPE_CHECKING:
+    from ..fusion import decisions
+    from . import large
 
 _ndarray: Final = np.ndarray
 _TYPES: Final = tuple(row.name for row in dtypes.TABLE)
@@ -130,6 +132,9 @@ class FusedSite:
 
     def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Callable[..., Any]:
         """The entry of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
+        from ..fusion import decisions
+        from . import large  # the machine model comes with the first kernel
+
         kernel = pattern.kernel
         assert kernel is not None
         if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
@@ -154,7 +159,7 @@ class FusedSite:
     def graph(self, values: Sequence[Any]) -> FusedGraph:
         """The segment for operands like these. Raises NotFusable for element types without a name."""
         full = _full_shape(values)
-        return large.graph_of(self.segment, [Input(_type_name(v), layout_of(v, full)) for v in values])
+        return graph_of(self.segment, [Input(_type_name(v), layout_of(v, full)) for v in values])
 
 
 def _type_name(value: Any) -> str:

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from .. import dtypes
 from ..codegen.stencils import threads
-from ..codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
+from ..codegen.stencils.graph import Input, NotFusable
 from ..codegen.stencils.kernel import FusedKernel, fitting_shape
 from ..fusion import decisions, splits
 from ..fusion.groups import Group, Value, of_segment
 from ..fusion.machines import InForce, usable
-from ..fusion.segments import Scalar, Segment
-from .layouts import layout_of
+from ..fusion.segments import Segment
+from .graphs import graph_of, layout_of
 
 HANDOVERS: Final = 10  # a call is large when it takes as many times what handing it over costs
 _MAX_CLASSES: Final = 64
@@ -42,17 +42,6 @@ def group_of(segment: Segment, described: Described) -> Group:
 def small_call(segment: Segment, described: Described, figures: InForce, limit: int) -> decisions.Decision:
     """The decision for operands whose calls are not looked at."""
     return splits.decide(group_of(segment, described), figures, same_bits=True, at_once=limit, runs=True)
-
-
-def graph_of(segment: Segment, inputs: Sequence[Input]) -> FusedGraph:
-    """The segment as the splicer takes it."""
-    number = {register: k for k, register in enumerate(segment.inputs)}
-    nodes = []
-    for op in segment.ops:
-        operands = tuple(Const(p.value) if isinstance(p, Scalar) else number[p] for p in op.operands)
-        nodes.append(Node(op.op, operands, op.attrs))
-        number[op.dest] = len(inputs) + len(nodes) - 1
-    return FusedGraph(tuple(inputs), tuple(nodes), tuple(number[r] for r in segment.outputs))
 
 
 class LargeCalls:

@@ -24,7 +24,7 @@ from bcvm_core.fusion.segments import Segment, find
 from bcvm_core.lower import lower
 from bcvm_core.ops import registry
 from bcvm_core.tiers import large
-from bcvm_core.tiers.layouts import layout_of
+from bcvm_core.tiers.graphs import graph_of, layout_of
 from bcvm_core.tiers.select import CallSite
 
 ROUNDS, BATCH_NS = 9, 2_000_000
@@ -120,7 +120,7 @@ def elementwise(figures: machines.InForce) -> None:
         group = large.group_of(segment, large.describe(operands))
         shape = np.broadcast_shapes(*(x.shape for x in operands))
         inputs = [Input(str(x.dtype), layout_of(x, shape)) for x in operands]
-        kernel = FusedKernel(large.graph_of(segment, inputs))
+        kernel = FusedKernel(graph_of(segment, inputs))
         limit = int(large.HANDOVERS * figures.machine.handover_ns / kernel.ns_per_element)
         small = int(np.prod(shape)) <= limit
         decision = splits.decide(group, figures, same_bits=True, at_once=limit, runs=True)
