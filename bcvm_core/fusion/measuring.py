@@ -249,7 +249,16 @@ def _calls() -> dict[str, Probe]:
         asked.put(-1)
         return statistics.median(found)
 
-    return {"op": _per_call(lambda: np.add(x, x)), "wake": wake}
+    from ..tiers.select import CallSite
+
+    add, exp = CallSite("add"), CallSite("exp")  # NumPy's, and one of our own
+
+    def two() -> None:
+        add(x, x)
+        exp(x)
+
+    both = _per_call(two)
+    return {"op": lambda: both() / 2, "wake": wake}
 
 
 # -- figures --------------------------------------------------------------------------------------
