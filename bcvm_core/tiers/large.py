@@ -16,7 +16,7 @@ from typing import Any, Final
 from .. import dtypes
 from ..codegen.stencils import threads
 from ..codegen.stencils.graph import Input, NotFusable
-from ..codegen.stencils.kernel import FusedKernel, fitting_shape
+from ..codegen.stencils.kernel import LARGE_NS, FusedKernel, fitting_shape
 from ..fusion import decisions, splits
 from ..fusion.groups import Group, Value, of_segment
 from ..fusion.machines import InForce, usable
@@ -147,6 +147,14 @@ def direct(kernel: FusedKernel, segment: Segment) -> tuple[LargeCalls | None, In
     figures = usable()
     if threads.cores() == 1 and not segment.has_partial:
         return None, figures
-    kernel.limit = int(HANDOVERS * figures.machine.handover_ns / kernel.ns_per_element)
+    kernel.limit = limit_of(kernel, segment, figures)
     director = kernel.director = LargeCalls(segment, figures)
     return director, figures
+
+
+def limit_of(kernel: FusedKernel, segment: Segment, figures: InForce) -> int:
+    """How many elements a call may have that is not looked at. Where nothing was measured blocks are left to calls that surely gain."""
+    large_ns = HANDOVERS * figures.machine.handover_ns
+    if figures.source == "nominal" and not segment.has_partial:
+        large_ns = max(large_ns, LARGE_NS)
+    return int(large_ns / kernel.ns_per_element)

@@ -121,7 +121,7 @@ def elementwise(figures: machines.InForce) -> None:
         shape = np.broadcast_shapes(*(x.shape for x in operands))
         inputs = [Input(str(x.dtype), layout_of(x, shape)) for x in operands]
         kernel = FusedKernel(graph_of(segment, inputs))
-        limit = int(large.HANDOVERS * figures.machine.handover_ns / kernel.ns_per_element)
+        limit = large.limit_of(kernel, segment, figures)
         small = int(np.prod(shape)) <= limit
         decision = splits.decide(group, figures, same_bits=True, at_once=limit, runs=True)
         runs: list[Callable[[], Any]] = []

@@ -15,7 +15,7 @@ import bcvm_core as bcvm
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.stencils import target, threads
 from bcvm_core.codegen.stencils.driver import driver
-from bcvm_core.codegen.stencils.kernel import FusedKernel
+from bcvm_core.codegen.stencils.kernel import LARGE_NS, FusedKernel
 from bcvm_core.codegen.stencils.library import family
 from bcvm_core.errors import LoweringError
 from bcvm_core.fusion import decisions, machines, splits
@@ -164,6 +164,19 @@ def test_one_core_without_small_results_decides_nothing(monkeypatch: pytest.Monk
     assert pattern.large is None
     assert pattern.kernel is not None
     assert pattern.kernel.director is None
+
+
+def test_without_a_measurement_blocks_are_for_calls_that_surely_gain() -> None:
+    f, g = bcvm.jit(lambda x, b: np.maximum(x + b, 0.0) * 2.0), bcvm.jit(lambda x, b: np.maximum(x, 0.0) * (b + 2.0))
+    x = np.ones((4, 6), np.float32)
+    f(x, x)
+    g(x, x)
+    (plain,), (partial,) = ([p.kernel for p in fused(h).patterns.values()] for h in (f, g))
+    given, nominal = machines.usable(), machines.InForce(machines.nominal(4), "nominal")
+    assert plain is not None and partial is not None
+    assert large.limit_of(plain, fused(f).segment, given) == int(10 * 20_000 / plain.ns_per_element) == plain.limit
+    assert large.limit_of(plain, fused(f).segment, nominal) == int(LARGE_NS / plain.ns_per_element)
+    assert large.limit_of(partial, fused(g).segment, nominal) == int(10 * 30_000 / partial.ns_per_element)
 
 
 def test_explain_shows_the_decision_with_its_numbers() -> None:
