@@ -9,10 +9,11 @@ from __future__ import annotations
 from . import mindspore, ops  # `mindspore` opens when a program meets MindSpore; it imports nothing of it
 from .config import override
 from .errors import BcvmError
+from .explaining import explain
 from .frontend.annotations import Tensor, TensorSpec
 from .jit import jit, nojit, program_of
 from .lower import lower
-from .modes import BYTECODE_VM, disable, enable, enabled, explain, set_mode, stats
+from .modes import BYTECODE_VM, disable, enable, enabled, set_mode, stats
 from .readiness import ready
 from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__

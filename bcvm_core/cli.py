@@ -110,6 +110,28 @@ def pool(args: argparse.Namespace) -> int:
     return 0
 
 
+def machine(args: argparse.Namespace) -> int:
+    """Print the figures that times are predicted by, measured at first."""
+    from . import config
+    from .fusion import machines
+
+    given = config.current.machine
+    if given is not None and args.again:
+        raise UsageError(f"the figures are those of {given}, nothing is measured", fix="unset BCVM_MACHINE")
+    if given is not None:
+        found, source = machines.in_force().machine, given
+    else:
+        found, new = machines.measured(again=args.again)
+        kept = machines.read() == found
+        source = str(machines.path()) if kept else "not kept: the cache folder can't be written"
+        source = f"{'measured now' if new else 'measured earlier'}, {source}"
+    if args.json:
+        print(found.to_json())
+    else:
+        print(f"{found.text()}\n{source}")
+    return 0
+
+
 def kernel_install(args: argparse.Namespace) -> int:
     """Write the kernel spec `bcvm` where Jupyter looks for it."""
     from bcvm_kernel import install
@@ -386,6 +408,10 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="SPEC",
         help="print the selection program of OP and the path it takes for operands such as 'float32[64, 32]'",
     )
+
+    sub = command("machine", machine, "measure this machine once, and print the figures that times of kernels are predicted by")
+    sub.add_argument("--again", action="store_true", help="measure again, and keep that instead")
+    sub.add_argument("--json", action="store_true", help="print JSON, in the form that BCVM_MACHINE takes")
 
     sub = command("kernel", kernel_help, "manage the Jupyter kernel")
     actions = sub.add_subparsers(metavar="ACTION")

@@ -56,6 +56,9 @@ class Config:
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
     fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
+    machine: str | None = (
+        None  # BCVM_MACHINE: a file of figures to predict times by (`bcvm machine --json`), instead of those measured here
+    )
 
 
 def _from_environment() -> Config:
@@ -71,6 +74,7 @@ def _from_environment() -> Config:
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
         fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
+        machine=os.environ.get("BCVM_MACHINE") or None,
     )
 
 

@@ -111,6 +111,22 @@ def _core() -> Iterator[Finding]:
     yield _executable_memory()
     yield _kernel_cache()
     yield _fused_kernels()
+    yield _machine_model()
+
+
+def _machine_model() -> Finding:
+    """By which figures times of kernels are predicted."""
+    from .fusion import machines
+    from .fusion.machine import MachineError
+
+    cost = "large calls are cut by nominal figures"
+    try:
+        found = machines.in_force()
+    except MachineError as error:
+        return Finding("core", "machine model", MISSING, error.what, cost, "see `bcvm machine`")
+    if found.source == "nominal":
+        return Finding("core", "machine model", NOTE, "not measured", cost, "bcvm machine")
+    return Finding("core", "machine model", OK, f"{found.source}: {found.machine.cpu}, {found.machine.cores} cores")
 
 
 def _fused_kernels() -> Finding:

@@ -228,6 +228,41 @@ def knobs(_: str) -> str:
 
 
 @generator
+def machine_figures(_: str) -> str:
+    """The figures of a machine: name, unit, meaning, and the nominal value where it is one number."""
+    from bcvm_core.fusion.machine import MEANINGS, NOMINAL
+
+    def nominal(name: str) -> str:
+        value = getattr(NOMINAL, name)
+        return f"{value:g}" if isinstance(value, int | float) else ""
+
+    rows = ((code(name), unit, meaning, nominal(name)) for name, (unit, meaning) in MEANINGS.items())
+    return table(("figure", "unit", "meaning", "nominal"), rows)
+
+
+@generator
+def decision(name: str) -> str:
+    """A decision for the nominal machine, as `bcvm.explain` prints it."""
+    _loaded_rows()
+    from bcvm_core.fusion import machines, splits
+    from bcvm_core.fusion.groups import Group, Step, Value, attention
+
+    image, bias = Value((32, 64, 224, 224)), Value((1, 64, 1, 1))
+    steps = (Step("relu", (0,), 2), Step("add", (2, 1), 3), Step("sigmoid", (3,), 4))
+    turned = Value((8, 64, 56, 56), in_order=False)
+    values = (Value((8, 56, 56, 64)), Value((64, 64, 3, 3)), turned, Value((8, 64, 54, 54)))
+    groups = {
+        "chain": Group((image, bias, image, image, image), steps, (4,)),
+        "attention-1": attention(1, 12, 128, 64),
+        "attention-16": attention(16, 12, 128, 64),
+        "transpose": Group(values, (Step("transpose", (0,), 2), Step("conv2d", (2, 1), 3)), (3,)),
+    }
+    four = machines.InForce(machines.nominal(4), "nominal")
+    made = splits.decide(groups[name], four, same_bits=name == "chain", runs=name == "chain")
+    return "```text\n" + "\n".join(made.lines()) + "\n```"
+
+
+@generator
 def protocol_messages(_: str) -> str:
     """The messages of the dashboard, with their fields."""
     import inspect

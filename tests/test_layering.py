@@ -40,6 +40,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.profiler": 7,
     "bcvm_core.mindspore": 7,
     "bcvm_core.coverage": 7,
+    "bcvm_core.explaining": 7,
     "bcvm_core.cli": 7,
     "bcvm_core.doctor": 7,
     "bcvm_core.dap": 7,

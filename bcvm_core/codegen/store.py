@@ -71,37 +71,51 @@ def key() -> str:
 
 def directory() -> Path:
     """Where objects of this key are kept (it need not exist)."""
+    return cache_root() / "kernels" / key()
+
+
+def cache_root() -> Path:
+    """The folder of everything that BCVM keeps between processes (it need not exist)."""
     base = config.current.cache_dir
     if base is None:
         import platformdirs
 
         base = platformdirs.user_cache_dir("bcvm")
-    return Path(base) / "kernels" / key()
+    return Path(base)
 
 
 def read(name: str) -> bytes | None:
     """The object stored under `name`; None when there is none or it is damaged."""
-    try:
-        data = (directory() / f"{name}.obj").read_bytes()
-    except OSError:
-        return None
-    head = len(_MAGIC) + 32
-    body = data[head:]
-    if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : head] != hashlib.sha256(body).digest():
-        return None
-    return body
+    return read_sealed(directory() / f"{name}.obj")
 
 
 def write(name: str, body: bytes) -> bool:
     """Store an object; False when the directory can't be written."""
-    folder = directory()
+    return write_sealed(directory() / f"{name}.obj", body)
+
+
+def read_sealed(path: Path, magic: bytes = _MAGIC) -> bytes | None:
+    """What `write_sealed` put into a file; None when it is not there or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    head = len(magic) + 32
+    body = data[head:]
+    if data[: len(magic)] != magic or data[len(magic) : head] != hashlib.sha256(body).digest():
+        return None
+    return body
+
+
+def write_sealed(path: Path, body: bytes, magic: bytes = _MAGIC) -> bool:
+    """Write a file with its checksum, all at once; False when the directory can't be written."""
     temporary = None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f"{name}.", suffix=".tmp", dir=folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f"{path.stem}.", suffix=".tmp", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-        os.replace(temporary, folder / f"{name}.obj")
+            file.write(magic + hashlib.sha256(body).digest() + body)
+        os.replace(temporary, path)
     except OSError:
         if temporary is not None:
             with contextlib.suppress(OSError):

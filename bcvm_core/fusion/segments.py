@@ -46,10 +46,28 @@ class Segment:
     @property
     def is_joined(self) -> bool:
         """Whether every output depends on every input: then all outputs have one shape, whatever the inputs' shapes."""
+        needs = self._needs()
+        return all(needs[register] == len(self.inputs) for register in self.outputs)
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether an op depends on some inputs only: its result may be smaller than the others."""
+        needs = self._needs()
+        return any(needs[op.dest] < len(self.inputs) for op in self.ops)
+
+    def _needs(self) -> dict[int, int]:
+        """register -> how many of the inputs it depends on."""
         needs: dict[int, frozenset[int]] = {register: frozenset((register,)) for register in self.inputs}
         for op in self.ops:
             needs[op.dest] = frozenset().union(*(needs[p] for p in op.operands if isinstance(p, int)))
-        return all(len(needs[register]) == len(self.inputs) for register in self.outputs)
+        return {register: len(found) for register, found in needs.items()}
+
+    def part(self, positions: Sequence[int], outputs: tuple[int, ...]) -> Segment:
+        """Some of the ops, in order, as a segment with those outputs."""
+        ops = tuple(self.ops[k] for k in positions)
+        inside = {op.dest for op in ops}
+        inputs = dict.fromkeys(p for op in ops for p in op.operands if isinstance(p, int) and p not in inside)
+        return Segment(ops, tuple(inputs), outputs)
 
     @property
     def first(self) -> int:

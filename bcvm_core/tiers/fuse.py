@@ -11,7 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -24,8 +25,13 @@ from .clock import clock
 from .graphs import inputs_of, numbered, pattern_of, pattern_text, repeated, shapes_text
 from .log import logger
 
+if TYPE_CHECKING:
+    from ..fusion import decisions
+    from . import large
+
 _ndarray: Final = np.ndarray
 _MAX_PATTERNS: Final = 32
+_TIMED_CALLS: Final = 3
 _RETRY_NS: Final = 50_000_000
 _WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
 
@@ -39,6 +45,26 @@ class Pattern:
     reason: str  # why there is no kernel
     splice_us: float
     prepared: bool = False  # before anything of this pattern came
+    record: decisions.Record | None = None  # of calls that are not large
+    large: large.LargeCalls | None = None  # decides those that are
+
+
+class _Timed:
+    """The entry of a kernel for its first calls, which are timed; then the entry itself takes its place."""
+
+    __slots__ = ("entry", "measured", "leave")
+
+    def __init__(self, entry: Callable[..., Any], measured: decisions.Measured, leave: Callable[[], None]) -> None:
+        self.entry, self.measured, self.leave = entry, measured, leave
+
+    def __call__(self, *values: Any) -> Any:
+        if self.measured.calls >= _TIMED_CALLS:
+            self.leave()
+        started = time.perf_counter_ns()
+        result = self.entry(*values)
+        if result is not None:
+            self.measured.note(time.perf_counter_ns() - started)
+        return result
 
 
 class FusedSite:
@@ -101,9 +127,29 @@ class FusedSite:
         if pattern.kernel is None and _WAITING in pattern.reason:
             self.retry_ns = time.perf_counter_ns() + _RETRY_NS
             return None
-        entry = None if pattern.kernel is None else pattern.kernel.entry
-        self.entries[types] = entry
+        self.entries[types] = entry = None if pattern.kernel is None else self._decided(types, pattern, values)
         return entry
+
+    def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Callable[..., Any]:
+        """The entry of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
+        from ..fusion import decisions
+        from . import large  # the machine model comes with the first kernel
+
+        kernel = pattern.kernel
+        assert kernel is not None
+        if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
+            return kernel.entry
+        pattern.large, figures = large.direct(kernel, self.segment)
+        entry = kernel.entry
+        if not values or max(v.size for v in values) > kernel.limit:
+            return entry
+        decide = partial(large.small_call, self.segment, large.describe(values), figures, kernel.limit)
+        pattern.record = decisions.keep(decide)
+
+        def leave() -> None:
+            self.entries[types] = entry
+
+        return _Timed(entry, pattern.record.measured, leave)
 
     def prepare(self, dtype: Any) -> None:
         """Splice the kernel for operands of one element type that all lie as they are, before any comes."""
@@ -112,7 +158,7 @@ class FusedSite:
             return
         pattern = self._splice(tuple([Input(name, "contiguous") for _ in types]), types, time.perf_counter_ns(), prepared=True)
         if pattern.kernel is not None:
-            self.entries.setdefault(types, pattern.kernel.entry)
+            self.entries.setdefault(types, self._decided(types, pattern, ()))
 
     def _splice(self, inputs: tuple[Input, ...], types: tuple[Any, ...], started: int, *, prepared: bool = False) -> Pattern:
         try:
@@ -140,11 +186,12 @@ class FusedSite:
 
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""
-        return self.entries.get(tuple(v.dtype for v in values))
+        found = self.entries.get(tuple(v.dtype for v in values))
+        return found.entry if type(found) is _Timed else found
 
 
 def explain(site: FusedSite) -> list[str]:
-    """What became of a segment: its ops, then one line per pattern met: its number, what it is, and the kernel or why there is none."""
+    """What became of a segment: its ops, then per pattern met its number, what it is, the kernel or why there is none, what was decided."""
     lines = [f"{', '.join(site.segment.names)} as one kernel:"]
     for pattern in list(site.patterns.values()):
         if pattern.kernel is None:
@@ -153,6 +200,8 @@ def explain(site: FusedSite) -> list[str]:
         done = "prepared" if pattern.prepared else "spliced at first use"
         lines.append(f"  {_named(pattern.inputs)}: {done} in {pattern.splice_us:.0f} us")
         lines += [f"  {_named(inputs)}: spliced at first use" for inputs in _learnt(pattern)]
+        records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
+        lines += [f"    {line}" for record in records for line in record.lines()]
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
     return lines if len(lines) > 1 else [f"{lines[0]} no call yet"]

@@ -26,7 +26,7 @@ from ..tiers import fuse
 from . import prepare, twin
 from .former import UNREADABLE, FormerContext, Relower, SiteKey, callee
 from .observed import Observed
-from .region import Region, RegionRunner
+from .region import Region
 from .rewrite import RegionFormer
 from .site import SiteOwner
 from .stats import Stats
@@ -270,8 +270,7 @@ class Linker(SiteOwner):
 
 def describe_kernels(site: Site) -> list[str]:
     """What was fused in a region, by pattern of its operands, and what was not and why."""
-    runners = [plan for plan in list(site.plans.values()) if isinstance(plan, RegionRunner)] if isinstance(site, Region) else []
-    return [line for runner in runners for segment in list(runner.segments.values()) for line in fuse.explain(segment)]
+    return [line for fused in site.fused for line in fuse.explain(fused)] if isinstance(site, Region) else []
 
 
 def describe_site(site: Site, before: int = 0) -> str:

@@ -71,6 +71,11 @@ class Region:
         except RecursionError:
             return None  # Python's own attempt needs fewer frames, and shows none of ours
 
+    @property
+    def fused(self) -> list[FusedSite]:
+        """The segments that run as one kernel, for all operand types met."""
+        return [site for plan in list(self.plans.values()) if isinstance(plan, RegionRunner) for site in plan.segments.values()]
+
     # -- binding ----------------------------------------------------------------------------------
 
     def _bind(self, args: tuple[Any, ...]) -> Plan | None:

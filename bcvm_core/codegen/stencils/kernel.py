@@ -32,7 +32,8 @@ _ndarray: Final = np.ndarray
 LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 _PIECE_NS: Final = 100_000
-_UNLIMITED: Final = 1 << 62
+UNLIMITED: Final = 1 << 62
+Director = Callable[["FusedKernel", Sequence[Any]], Any]  # (kernel, arrays) -> what the call gives
 _NUMPY: Final = {name: row.numpy for name, row in BY_NAME.items()}
 
 
@@ -81,7 +82,13 @@ class Code:
 
 
 class FusedKernel:
-    """The compiled form of a graph. Calls are thread-safe."""
+    """The compiled form of a graph. Calls are thread-safe.
+
+    Calls of more than `limit` elements, and those that the native entry does not know, come to `call`, which a `director` may take over.
+    Both are set before `entry` is asked for.
+    """
+
+    director: Director | None = None
 
     def __init__(self, graph: FusedGraph) -> None:
         """Raises NotFusable with the reason."""
@@ -98,7 +105,7 @@ class FusedKernel:
         self.inputs = [_NUMPY[dtype] for dtype, _ in graph.inputs]
         self.outputs = [_NUMPY[dtype] for dtype in self.lowered.dtypes]
         self.ns_per_element = cost_ns(self.lowered)
-        self.limit = int(LARGE_NS / self.ns_per_element) if threads.cores() > 1 else _UNLIMITED
+        self.limit = int(LARGE_NS / self.ns_per_element) if threads.cores() > 1 else UNLIMITED
         self.release = int(RELEASE_NS / self.ns_per_element)
         repeated = 0
         for k, (_, how) in enumerate(graph.inputs):
@@ -132,14 +139,15 @@ class FusedKernel:
 
     def call(self, *arrays: Any) -> Any:
         """Fresh results for these arrays, or None; scalars and anything that is not a plain array of the right type: None."""
-        return self(arrays)
+        return self(arrays) if self.director is None else self.director(self, arrays)
 
-    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None) -> Any:
+    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None, cores: int | None = None) -> Any:
         """Results for these arrays: a fresh array (a tuple for several outputs), or `outs` filled in.
 
-        An output may be exactly one of the inputs; other overlaps must not be. None: see the module.
+        An output may be exactly one of the inputs; other overlaps must not be. `cores`: 1, or several that take blocks in turn; None:
+        several for calls of more than `limit` elements. None as a result: see the module.
         """
-        done = self.outcome(arrays, outs)
+        done = self.outcome(arrays, outs, cores)
         if done is None:
             return None
         made, word, status = done
@@ -149,15 +157,17 @@ class FusedKernel:
             return None
         return made[0] if len(made) == 1 else tuple(made)
 
-    def outcome(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None) -> tuple[list[Any], int, int] | None:
+    def outcome(
+        self, arrays: Sequence[Any], outs: Sequence[Any] | None = None, cores: int | None = None
+    ) -> tuple[list[Any], int, int] | None:
         """(outputs, events that algorithms noted, floating-point status): what a call computes before anybody judges it."""
-        plan = self.plan(arrays, outs)
+        plan = self.plan(arrays, outs, cores)
         if plan is None:
             return None
         made, job, pieces = plan
         return made, *self._run(job, pieces)
 
-    def plan(self, arrays: Sequence[Any], outs: Sequence[Any] | None) -> Any:
+    def plan(self, arrays: Sequence[Any], outs: Sequence[Any] | None, cores: int | None = None) -> Any:
         """(outputs, job, pieces of the job), or None where the arrays don't fit."""
         shape = fitting_shape(arrays, self.inputs)
         made = None if shape is None else self._outputs(arrays, outs, shape)
@@ -167,7 +177,7 @@ class FusedKernel:
         dims, strides = _axes(shape, [x.strides for x in (*wide, *made)])
         if len(dims) > c.MAX_DIMS:
             return None
-        return made, *self._job([x.__array_interface__["data"][0] for x in (*wide, *made)], dims, strides)
+        return made, *self._job([x.__array_interface__["data"][0] for x in (*wide, *made)], dims, strides, cores)
 
     def _outputs(self, arrays: Sequence[Any], outs: Sequence[Any] | None, shape: tuple[int, ...]) -> list[Any] | None:
         if outs is None:
@@ -179,8 +189,8 @@ class FusedKernel:
                 return None
         return list(outs)
 
-    def _job(self, pointers: list[int], dims: list[int], strides: list[list[int]]) -> tuple[Any, list[Any]]:
-        """The job, and its parts where it is large."""
+    def _job(self, pointers: list[int], dims: list[int], strides: list[list[int]], cores: int | None) -> tuple[Any, list[Any]]:
+        """The job, and its parts where several cores do it."""
         sizes = [dtype.itemsize for dtype in (*self.inputs, *self.outputs)]
         count = len(self.inputs)
         repeated, modes = 0, []
@@ -196,7 +206,7 @@ class FusedKernel:
         elements = 1
         for dim in dims:
             elements *= dim
-        if elements <= self.limit:
+        if cores == 1 or (cores is None and elements <= self.limit):
             return common, [(pointers, dims, strides)]
         return common, list(_split(pointers, dims, strides, max(1, int(_PIECE_NS / self.ns_per_element))))
 

@@ -45,7 +45,7 @@ class TapeKernel(FusedKernel):
             return None
         return self(arrays)
 
-    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None) -> Any:
+    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None, cores: int | None = None) -> Any:
         shape = fitting_shape(arrays, self.inputs)
         if shape is None:
             return None
@@ -68,7 +68,9 @@ class TapeKernel(FusedKernel):
         for out, number in zip(outs, self.graph.outputs, strict=True):
             out[...] = values[number]
 
-    def outcome(self, arrays: Sequence[Any], outs: Sequence[Any] | None = None) -> tuple[list[Any], int, int] | None:
+    def outcome(
+        self, arrays: Sequence[Any], outs: Sequence[Any] | None = None, cores: int | None = None
+    ) -> tuple[list[Any], int, int] | None:
         """As of a spliced kernel; events are all told of by one bit."""
         shape = fitting_shape(arrays, self.inputs)
         if shape is None:

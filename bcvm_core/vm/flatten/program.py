@@ -17,7 +17,7 @@ from .plain import differs
 from .reads import Reads
 from .recorder import Origin, Recorder
 
-Fuse = Callable[[Segment], Callable[..., Any]]
+Fuse = Callable[[Segment], tuple[FusedSite, Callable[..., Any]]]
 
 
 class DivergedError(Decline):
@@ -32,11 +32,10 @@ class FlatProgram:
     """
 
     def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse) -> None:
-        """`fuse` makes what runs a segment of elementwise ops as one kernel."""
+        """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library."""
         self.reads: Reads = recorder.reads
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
-        self.fused: tuple[FusedSite, ...] = ()  # the segments that run as one kernel each, for whoever looks
         register = recorder.result(result, {})
         self.captures = dict(recorder.captures)
         self.containers = {id(v): v for v in self.captures.values() if type(v) in (tuple, list, dict)}  # come out as themselves
@@ -68,6 +67,7 @@ class FlatProgram:
             fuse,
         )
         self.run: Callable[[Sequence[Any]], Any] = writer.function(name)
+        self.fused: tuple[FusedSite, ...] = tuple(writer.fused)  # the segments that run as one kernel each, for whoever looks
 
 
 def _signed(instruction: Instruction, site: CallSite | None) -> Instruction:
@@ -95,6 +95,7 @@ class _StepWriter:
         self.direct = direct
         self.captures = captures
         self.fuse = fuse
+        self.fused: list[FusedSite] = []
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.kept: set[int] = set()
@@ -135,7 +136,8 @@ class _StepWriter:
 
     def _begin(self, segment: Segment) -> list[str]:
         """What follows up to the segment's end runs only when its kernel does not."""
-        self.space[f"g{segment.first}"] = self.fuse(segment)
+        site, self.space[f"g{segment.first}"] = self.fuse(segment)
+        self.fused.append(site)
         results = ", ".join(f"r{r}" for r in segment.outputs)
         call = f"fused = g{segment.first}({', '.join(f'r{r}' for r in segment.inputs)})"
         return [call, "if fused is not None:", f"    {results} = fused", "else:"]

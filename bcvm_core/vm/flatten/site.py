@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ... import fpstatus
@@ -186,16 +185,14 @@ class FlatSite:
         given = [self._input(recorder, n, v) for n, v in zip(names, taken, strict=False)]
         named = {n: self._input(recorder, n, v) for n, v in zip(kwargs, taken[len(args) :], strict=True)}
         result = flattener.call(entry, given, named, _NOWHERE)
-        fused: list[FusedSite] = []
-        program = FlatProgram(self.name, recorder, result, partial(self._fuse, fused))
-        program.fused = tuple(fused)
+        program = FlatProgram(self.name, recorder, result, self._fuse)
         if not recorder.reads.seal(target):
             raise UnflattenableError("what the call depends on changed meanwhile")
         return program, actual_of(result)
 
-    def _fuse(self, fused: list[FusedSite], segment: Segment) -> Callable[..., Any]:
-        fused.append(FusedSite(segment, uniform=self.library.personality != "numpy"))
-        return self.library.fused(fused[-1])
+    def _fuse(self, segment: Segment) -> tuple[FusedSite, Callable[..., Any]]:
+        site = FusedSite(segment, uniform=self.library.personality != "numpy")
+        return site, self.library.fused(site)
 
     def _input(self, recorder: Recorder, name: str, value: Any) -> Value:
         if value is None:
