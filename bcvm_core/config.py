@@ -29,10 +29,14 @@ def _int(name: str, default: int) -> int:
         return default
 
 
-OFF, WATCHED = 1, 2
+OFF, WATCHED, EXCHANGED = 1, 2, 4
 plain = ctypes.c_int64(0)
 """Not 0 while linked code must ask its regions at every call, where machine code would not: `OFF` while nothing is fused,
-`WATCHED` while every call is measured."""
+`WATCHED` while every call is measured, `EXCHANGED` while the user's own kernels stand in for those of some ops."""
+
+
+def _mark(bit: int, on: bool) -> None:
+    plain.value = plain.value & ~bit | (bit if on else 0)
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ class Config:
         object.__setattr__(self, name, value)
         if name in ("enabled", "fuse", "force_tier"):
             off = not getattr(self, "enabled", True) or not getattr(self, "fuse", True) or getattr(self, "force_tier", None) is not None
-            plain.value = plain.value & ~OFF | (OFF if off else 0)
+            _mark(OFF, off)
 
     enabled: bool = True  # BCVM_DISABLE=1 turns everything off
     log_bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1
@@ -83,7 +87,12 @@ current = _from_environment()
 
 def watched(on: bool) -> None:
     """Somebody measures every call (or stops to): machine code asks its regions meanwhile."""
-    plain.value = plain.value & ~WATCHED | (WATCHED if on else 0)
+    _mark(WATCHED, on)
+
+
+def exchanged(on: bool) -> None:
+    """Some ops run by kernels, or are selected by rules, of the user's own."""
+    _mark(EXCHANGED, on)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from ..fusion.segments import Segment
 from .clock import clock
 from .graphs import inputs_of, numbered, pattern_of, pattern_text, repeated, shapes_text
 from .log import logger
+from .pool import pool
 
 if TYPE_CHECKING:
     from ..fusion import decisions
@@ -91,6 +92,8 @@ class FusedSite:
         state = config.plain.value
         if state & config.OFF:
             return None
+        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.segment.names):
+            return self._refuse("one of its ops has kernels or rules of your own")
         key = []
         for value in values:
             if type(value) is not _ndarray or not value.ndim:
@@ -105,7 +108,7 @@ class FusedSite:
             entry = self._prepare(types, values)
         if entry is None:
             return None
-        result = entry(*values) if not state else clock.measure(self, entry, values)
+        result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
         if result is not None:
             self.calls += 1
         return result

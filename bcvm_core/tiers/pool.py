@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .. import config
 from ..errors import PoolError
 from ..isa import signature as signatures
 from ..isa.signature import Signature
@@ -71,6 +72,8 @@ class KernelPool:
         self._entries: dict[str, tuple[KernelEntry, ...]] = {}
         self._names: dict[str, str] = {}  # kernel name -> op
         self._swapped: dict[str, Kernel] = {}
+        self._added: set[str] = set()
+        self.exchanged: frozenset[str] = frozenset()  # ops whose kernels or rules are the user's own: they are not fused
         self._programs: dict[tuple[str, int | None], SelectionProgram] = {}
         self._counters: dict[tuple[int, str], Counter] = {}
 
@@ -150,6 +153,7 @@ class KernelPool:
             if entry.name in self._names:
                 raise PoolError(f"kernel {entry.name!r} exists", fix="use swap() to replace it, or another name")
             self._names[entry.name] = entry.op
+            self._added.add(entry.name)
             self._entries[entry.op] = (entry, *known) if prefer else (*known, entry)
             self._changed()
 
@@ -162,6 +166,7 @@ class KernelPool:
                 raise PoolError(f"{name!r} is the last kernel of {entry.op}", fix="add another one first")
             self._entries[entry.op] = left
             self._swapped.pop(name, None)
+            self._added.discard(name)
             del self._names[name]
             self._programs = {k: p for k, p in self._programs.items() if name not in p.kernels}
             self._changed()
@@ -207,6 +212,8 @@ class KernelPool:
     # --- inside ----------------------------------------------------------------------------
 
     def _changed(self) -> None:
+        self.exchanged = frozenset((*(self._names[name] for name in (*self._swapped, *self._added)), *(op for op, _ in self._programs)))
+        config.exchanged(bool(self.exchanged))
         self.table = {}
         self.version += 1  # after the table: whoever sees the new version finds the new slots
 

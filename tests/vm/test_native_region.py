@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import bcvm_core as bcvm
 from bcvm_core.jit import linker_of
+from bcvm_core.tiers.pool import pool
 from bcvm_core.vm.region import Region
 
 X = np.linspace(-3.0, 3.0, 24, dtype=np.float32).reshape(4, 6)
@@ -175,6 +176,22 @@ def test_a_rebound_callee_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     warmed(f, X, X)
     monkeypatch.setattr(np, "maximum", np.minimum)
     assert bits(f(X, X)) == bits(np.minimum(X + X, 0) * 2.0)
+
+
+def test_kernels_that_were_exchanged_run() -> None:
+    f = make()
+    region = warmed(f, X, X)
+    runs = region.native.hits  # type: ignore[union-attr]
+    name = next(entry.name for entry in pool.kernels("maximum"))
+    pool.swap(name, lambda x, y: np.minimum(x, y))
+    try:
+        assert bits(f(X, X)) == bits(np.minimum(X + X, np.float32(0)) * np.float32(2))
+        assert "kernels or rules of your own" in f.explain()
+    finally:
+        pool.restore(name)
+    assert region.native.hits == runs  # type: ignore[union-attr]
+    assert bits(f(X, X)) == bits(plain(X, X))
+    assert region.native.hits == runs + 1  # type: ignore[union-attr]
 
 
 def test_new_shapes_are_seen_by_the_hints() -> None:
