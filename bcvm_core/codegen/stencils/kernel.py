@@ -32,7 +32,7 @@ _ndarray: Final = np.ndarray
 LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 _PIECE_NS: Final = 100_000
-UNLIMITED: Final = 1 << 62
+_PATIENCE_NS: Final = 20_000_000  # an interrupt waits no longer than this for the next piece, even on one core
 Director = Callable[["FusedKernel", Sequence[Any]], Any]  # (kernel, arrays) -> what the call gives
 _NUMPY: Final = {name: row.numpy for name, row in BY_NAME.items()}
 
@@ -105,7 +105,7 @@ class FusedKernel:
         self.inputs = [_NUMPY[dtype] for dtype, _ in graph.inputs]
         self.outputs = [_NUMPY[dtype] for dtype in self.lowered.dtypes]
         self.ns_per_element = cost_ns(self.lowered)
-        self.limit = int(LARGE_NS / self.ns_per_element) if threads.cores() > 1 else UNLIMITED
+        self.limit = int((LARGE_NS if threads.cores() > 1 else _PATIENCE_NS) / self.ns_per_element)
         self.release = int(RELEASE_NS / self.ns_per_element)
         repeated = 0
         for k, (_, how) in enumerate(graph.inputs):
@@ -165,7 +165,7 @@ class FusedKernel:
         if plan is None:
             return None
         made, job, pieces = plan
-        return made, *self._run(job, pieces)
+        return made, *self._run(job, pieces, threads.cores() if cores is None else cores)
 
     def plan(self, arrays: Sequence[Any], outs: Sequence[Any] | None, cores: int | None = None) -> Any:
         """(outputs, job, pieces of the job), or None where the arrays don't fit."""
@@ -190,7 +190,7 @@ class FusedKernel:
         return list(outs)
 
     def _job(self, pointers: list[int], dims: list[int], strides: list[list[int]], cores: int | None) -> tuple[Any, list[Any]]:
-        """The job, and its parts where several cores do it."""
+        """The job, and its parts where several cores do it, or it takes so long that an interrupt must be heard meanwhile."""
         sizes = [dtype.itemsize for dtype in (*self.inputs, *self.outputs)]
         count = len(self.inputs)
         repeated, modes = 0, []
@@ -206,11 +206,13 @@ class FusedKernel:
         elements = 1
         for dim in dims:
             elements *= dim
-        if cores == 1 or (cores is None and elements <= self.limit):
+        alone = cores == 1 or threads.cores() == 1 or (cores is None and elements <= self.limit)
+        piece = max(1, int((_PATIENCE_NS if alone else _PIECE_NS) / self.ns_per_element))
+        if alone and elements <= piece:
             return common, [(pointers, dims, strides)]
-        return common, list(_split(pointers, dims, strides, max(1, int(_PIECE_NS / self.ns_per_element))))
+        return common, list(_split(pointers, dims, strides, piece))
 
-    def _run(self, common: Any, pieces: list[Any]) -> tuple[int, int]:
+    def _run(self, common: Any, pieces: list[Any], cores: int) -> tuple[int, int]:
         """Run all pieces: (events noted, floating-point status)."""
         word = status = 0
         drive = self._driver.drive
@@ -223,10 +225,11 @@ class FusedKernel:
             status |= struct.unpack_from("<q", job, c.J_STATUS)[0]
             del kept
 
-        if len(pieces) == 1:
-            run(pieces[0])
+        if len(pieces) == 1 or cores == 1:
+            for piece in pieces:
+                run(piece)
         else:
-            threads.workers.run(run, pieces, threads.cores())
+            threads.workers.run(run, pieces, cores)
         return word, status
 
 

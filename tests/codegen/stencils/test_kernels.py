@@ -308,3 +308,29 @@ def test_collecting_garbage_while_code_is_placed_does_not_hang() -> None:
     with shared._lock:
         del kernel
     assert shared.used_bytes > 0
+
+
+def test_an_interrupt_is_heard_between_the_pieces_of_a_long_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one core, too: a long call comes back to Python now and then, and what was not done stays undone."""
+    monkeypatch.setattr(kernels, "_PATIENCE_NS", 5_000)
+    kernel = kernel_for(CHAIN)
+    arrays = [np.linspace(-2, 2, 200_000, dtype=np.float32) for _ in range(2)]
+    for actual, wanted in zip(kernel(arrays, cores=1), expect(CHAIN, *arrays), strict=True):
+        assert_same_bits(actual, wanted)
+    done: list[Any] = []
+    drive = kernel._driver.drive
+
+    def interrupted(job: int) -> None:
+        drive(job)
+        done.append(job)
+        if len(done) == 3:
+            raise KeyboardInterrupt
+
+    class Driver:
+        mode = staticmethod(kernel._driver.mode)
+
+    Driver.drive = staticmethod(interrupted)  # type: ignore[attr-defined]
+    monkeypatch.setattr(kernel, "_driver", Driver)
+    with pytest.raises(KeyboardInterrupt):
+        kernel(arrays, cores=1)
+    assert len(done) == 3
