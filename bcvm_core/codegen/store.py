@@ -28,10 +28,9 @@ _SOURCES: Final = (
     "codegen/versions.py",
     "codegen/tree_ir.py",
     "codegen/compiler.py",
-    *(
-        f"codegen/stencils/{name}.py"
-        for name in ("describe", "driver", "entry_code", "ir", "native", "objects", "recycle_code", "primitives", "target")
-    ),
+    *(f"codegen/stencils/{name}.py" for name in ("describe", "driver", "ir", "native", "objects", "offsets", "primitives", "target")),
+    *(f"codegen/stencils/{name}_code.py" for name in ("entry", "general", "lines", "recycle", "results", "rows", "site")),
+    *(f"codegen/rows/{name}.py" for name in ("code", "types", "passes", "recipes", "columns")),
     "ops/algorithms.py",
     "ops/algorithms_f32.py",
     "ops/algorithm_parts.py",

@@ -17,6 +17,7 @@ from .. import config, fpstatus
 from ..ops import activations, evaluate, numerics
 from ..ops.algorithms import ALGORITHMS
 from . import llvm
+from .rows import kernels as rows
 from . import tree_sums as _tree_sums  # noqa: F401  # its loops join the others
 from .loops import MAKERS, Loop, address, compiler_is_there, data_offset_holds, lanes
 from .loops import forget as forget
@@ -163,7 +164,7 @@ _COMPOSED: Final[dict[str, tuple[str, Callable[[Any], Kernel]]]] = {
 def kernel_for(op_name: str, dtype: Any) -> Kernel | None:
     """The template kernel of an op for one element type, by the op's calling convention.
 
-    None: the op has no canonical algorithm, the type has none (complex), or code may not or can't be made.
+    None: the op has no canonical algorithm and is none over rows, the type has none (complex), or code may not or can't be made.
     """
     dtype = np.dtype(dtype)
     if not config.current.use_llvm or (dtype.kind not in "biuf" and dtype != evaluate.BFLOAT16) or dtype.itemsize > 8:
@@ -171,7 +172,7 @@ def kernel_for(op_name: str, dtype: Any) -> Kernel | None:
     composed = _COMPOSED.get(op_name)
     algorithm = composed[0] if composed is not None else op_name
     if algorithm not in ALGORITHMS:
-        return None
+        return rows.kernel_for(op_name, dtype.name)
     loop = loop_for(algorithm, _wide(dtype))
     if loop.failed or not (loop.ready or compiler_is_there()):
         return None

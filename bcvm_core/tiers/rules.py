@@ -82,7 +82,10 @@ def operand_count(op: OpInfo) -> int | None:
 
 def makes_templates(op: OpInfo) -> bool:
     """Whether kernels of an op are generated, one per element type."""
-    return not op.exact and config.current.use_llvm and op.name in ALGORITHMS and _compiler_is_there()
+    return not op.exact and config.current.use_llvm and (op.name in ALGORITHMS or op.name in _OVER_ROWS) and _compiler_is_there()
+
+
+_OVER_ROWS = frozenset(("softmax", "log_softmax", "logsumexp", "layer_norm", "rms_norm", "sum", "prod", "mean", "var", "std"))
 
 
 @functools.cache

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from ..loops import MAKERS, Loop, loop_for
 
-SOURCES: Final = ("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code")
-EXPORTED: Final = ("entry", "site", "drive", "mode", "block_malloc", "block_calloc", "block_realloc", "block_free")
+SOURCES: Final = ("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code", "lines_code")
+EXPORTED: Final = ("entry", "site", "drive", "mode", "line", "line_job", "block_malloc", "block_calloc", "block_realloc", "block_free")
 
 
 class Driver(Loop):

@@ -1,0 +1,140 @@
+"""A row kernel as a function of arrays: `Entry(...)(x, *parameters)` gives a fresh result, or None where the op's definition must do it.
+
+The native function takes what is dense and of moderate size; larger calls come back to Python and
+are cut up among threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from ..stencils import offsets as c
+from ..stencils import threads
+from ..stencils.driver import driver
+from ..stencils.entry import MethodDef, new_function, runtime
+from ..stencils.kernel import underflow_ignored
+from ..stencils.recycle import empty
+from .loop import RowLoop
+
+_FASTCALL: Final = 0x80
+LARGE_NS: Final = 400_000  # calls that take longer than this run on several cores
+RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
+PIECES: Final = 4  # per thread
+_kept: list[Any] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How a kernel is called. `first`, `last`: the reduced axes, counted as Python does; `form`: of the result, as in `offsets.py`."""
+
+    first: int
+    last: int
+    form: int
+    quiet: bool
+    parameters: int = 0
+    eps: float = 0.0
+    less: int = 0
+
+
+@cache
+def _method() -> MethodDef:
+    definition = MethodDef(b"rows", driver().addresses["line"], _FASTCALL, b"A kernel over rows: arrays in, a fresh array out, or None.")
+    _kept.append(definition)
+    return definition
+
+
+class Entry:
+    """What belongs to one function; it is the function's module, and takes the calls that the native code does not."""
+
+    __slots__ = ("loop", "how", "dtype", "result", "limit", "descriptor", "__weakref__")
+
+    def __init__(self, loop: RowLoop, how: Call, dtype: Any, result: Any, ns: float) -> None:
+        self.loop, self.how, self.dtype, self.result = loop, how, dtype, result
+        self.limit = int(LARGE_NS / ns) if threads.cores() > 1 else 1 << 62
+        self.descriptor = self._describe(int(RELEASE_NS / ns))
+
+    def _describe(self, release: int) -> bytes:
+        how, loop = self.how, self.loop
+        count = 1 + how.parameters
+        body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * (count + 1))
+        struct.pack_into("<8q", body, 0, count, 1, runtime(), 0, id(self), id(underflow_ignored), self.limit, release)
+        struct.pack_into("<6q", body, c.L_KERNEL, loop.rows, loop.columns, how.first, how.last, how.form, how.quiet)
+        struct.pack_into("<dq", body, c.L_EPS, how.eps, how.less)
+        for k, dtype in enumerate((self.dtype,) * count + (self.result,)):
+            struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)
+        return bytes(body)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The call in Python, cut into pieces; None where the definition must do it."""
+        how = self.how
+        if len(arrays) != 1 + how.parameters:
+            return None
+        for x in arrays:
+            if type(x) is not np.ndarray or x.dtype != self.dtype or not (x.flags.c_contiguous and x.flags.aligned):
+                return None
+        x = arrays[0]
+        first, last = (a + x.ndim if a < 0 else a for a in (how.first, how.last))
+        if first < 0 or last >= x.ndim or last < first:
+            return None
+        lengths = x.shape[first : last + 1]
+        outer, n, inner = (math.prod(part) for part in (x.shape[:first], lengths, x.shape[last + 1 :]))
+        if not x.size or n <= how.less or any(p.shape != lengths for p in arrays[1:]) or inner != 1 or outer == 1:
+            return None
+        shape = _result_shape(x.shape, first, last, how.form)
+        made = empty(shape, self.result)
+        step = self.result.itemsize * (n if how.form == 0 else 1)
+        raised = self._run(self.loop.rows, outer, n, (x, n * x.itemsize), (made, step), arrays[1:])
+        if raised and not how.quiet and (raised & c.HARD or not underflow_ignored()):
+            return None
+        return made if made.ndim else made[()]
+
+    def _run(self, kernel: int, outer: int, n: int, x: tuple[Any, int], y: tuple[Any, int], parameters: tuple[Any, ...]) -> int:
+        """All rows, in pieces: the events raised. `x`, `y`: an array and the bytes of a row of it."""
+        how, run, mode = self.how, _line_job(), driver().mode()
+        status = 0
+        pointers = [_address(p) for p in parameters] + [0] * (2 - len(parameters))
+
+        def piece(start: int) -> None:
+            nonlocal status
+            rows = min(height, outer - start)
+            at = (_address(x[0]) + start * x[1], _address(y[0]) + start * y[1])
+            job = ctypes.create_string_buffer(struct.pack("<8q2qdq", kernel, rows, n, 1, *at, mode, 0, *pointers, how.eps, how.less))
+            run(ctypes.addressof(job))
+            status |= struct.unpack_from("<q", job, c.L_JOB_STATUS)[0]
+
+        cores = threads.cores()
+        height = max(1, -(-outer // (PIECES * cores)))
+        threads.workers.run(piece, range(0, outer, height), cores)
+        return status
+
+
+def _address(x: Any) -> int:
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
+@cache
+def _line_job() -> Any:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver().addresses["line_job"])
+
+
+def _result_shape(shape: tuple[int, ...], first: int, last: int, form: int) -> tuple[int, ...]:
+    middle = (shape[first : last + 1], (), (1,) * (last + 1 - first))[form]
+    return shape[:first] + middle + shape[last + 1 :]
+
+
+def entry_for(loop: RowLoop, how: Call, dtype: Any, result: Any, ns: float) -> Callable[..., Any] | None:
+    """The function of a kernel whose code is ready; None where the interpreter's layout is not the known one."""
+    if not runtime() or not driver().addresses:
+        return None
+    held = Entry(loop, how, dtype, result, ns)
+    function: Callable[..., Any] = new_function(ctypes.addressof(_method()), held.descriptor, held)
+    return function

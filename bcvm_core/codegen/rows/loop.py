@@ -1,0 +1,51 @@
+"""The machine code of one row kernel over one element type, made once per machine."""
+
+from __future__ import annotations
+
+from ..loops import MAKERS, Loop, loop_for
+from ..stencils.target import host
+from .recipes import RECIPES
+
+_PREFIX = "row_"
+
+
+class RowLoop(Loop):
+    """`rows` and `columns` are addresses of functions (outer, n, inner, x, result, arguments); 0 where there is none."""
+
+    __slots__ = ("rows", "columns")
+    optimise = True
+
+    def __init__(self, op: str, dtype: str) -> None:
+        super().__init__(op, dtype)
+        self.rows = self.columns = 0
+
+    def load(self) -> bool:
+        """Take the code from the store; False when it is not there or can't be used."""
+        if host() is None:
+            self.failed = "there are no row kernels for this processor or system"
+            return False
+        return super().load()
+
+    def _ir(self) -> str:
+        from . import recipes
+
+        target = host()
+        assert target is not None
+        return recipes.text(target, (self.op.removeprefix(_PREFIX),), self.dtype)
+
+    def _symbols(self) -> list[str]:
+        return [self.op]
+
+    def _take(self, found: dict[str, int]) -> None:
+        self.rows = found[self.op]
+        self.columns = found.get(f"{self.op}_columns", 0)
+
+
+MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in RECIPES})
+
+
+def row_loop(name: str, dtype: str) -> RowLoop:
+    """The loop of a recipe, on its way to machine code if it can be."""
+    loop = loop_for(f"{_PREFIX}{name}", dtype)
+    assert isinstance(loop, RowLoop)
+    return loop

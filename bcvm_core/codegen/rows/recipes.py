@@ -1,0 +1,190 @@
+"""What each row kernel computes, pass by pass, with the bits of the op's definition in `ops/`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from .code import LANES, Code, Var, module
+from .passes import Held, Piece, Row, Streamed
+from .types import KINDS, Kind, result_name
+
+from ..stencils.target import Target
+
+A_PARAMETERS: Final = 0  # arguments: two pointers of parameters
+A_EPS: Final = 16  # a double
+ONES: Final = 4  # rows of one vector that are computed side by side, and of four
+FOURS: Final = 4
+A_LESS: Final = 24  # a 64-bit number: what is taken off the count (degrees of freedom)
+
+
+@dataclass(slots=True)
+class Frame:
+    """What a recipe may use besides the row: numbers that were read from the arguments before the first row."""
+
+    eps: Var
+    less: Var
+
+
+Recipe = Callable[[Row, Frame], "str | None"]  # the number that is the row's result; None when it filled the row itself
+
+
+def softmax(row: Row, _frame: Frame) -> None:
+    most = row.everywhere(row.largest(lambda p: p.x))
+    exps = row.keep(lambda p: row.exp_below_one(row.op("fsub", p.x, most)))
+    total = row.everywhere(row.tree(exps))
+    row.write(lambda p: row.op("fdiv", exps(p), total))
+
+
+def log_softmax(row: Row, _frame: Frame) -> None:
+    most = row.everywhere(row.largest(lambda p: p.x))
+    shifted = row.keep(lambda p: row.op("fsub", p.x, most)) if isinstance(row, Held) else lambda p: row.op("fsub", p.x, most)
+    total = row.tree(lambda p: row.exp_below_one(shifted(p)))
+    log = row.everywhere(row.function_of_one("log", total))
+    row.write(lambda p: row.op("fsub", shifted(p), log))
+
+
+def logsumexp(row: Row, _frame: Frame) -> str:
+    code = row.code
+    most = row.largest(lambda p: p.x)
+    nothing = row.one("fsub", most, most)
+    finite = code.new(f"fcmp oeq {row.wide} {nothing}, 0.0")
+    shift = code.new(f"select i1 {finite}, {row.wide} {most}, {row.wide} 0.0")
+    wide_shift = row.everywhere(shift)
+    total = row.tree(lambda p: row.function("exp", row.op("fsub", p.x, wide_shift)))
+    return row.one("fadd", row.function_of_one("log", total), shift)
+
+
+def _count(row: Row, less: Var | None = None) -> str:
+    """The length of the row (less the degrees of freedom) in the type of computation."""
+    n = row.n if less is None else row.code.new(f"sub i64 {row.n}, {row.code.get(less)}")
+    return row.code.new(f"sitofp i64 {n} to {row.wide}")
+
+
+def _mean(row: Row) -> str:
+    return row.one("fdiv", row.tree(lambda p: p.x), _count(row))
+
+
+def _squares(row: Row, mean: str) -> str:
+    """The sum of squared deviations."""
+    centre = row.everywhere(mean)
+
+    def square(p: Piece) -> str:
+        difference = row.op("fsub", p.x, centre)
+        return row.op("fmul", difference, difference)
+
+    return row.tree(square)
+
+
+def _affine(row: Row, value: str, p: Piece, parameters: int) -> str:
+    if parameters >= 1:
+        value = row.op("fmul", value, p.parameter(0))
+    return row.op("fadd", value, p.parameter(1)) if parameters == 2 else value
+
+
+def _layer_norm(parameters: int) -> Recipe:
+    def layer_norm(row: Row, frame: Frame) -> None:
+        mean = _mean(row)
+        variance = row.one("fdiv", _squares(row, mean), _count(row))
+        scale = row.everywhere(row.root(row.one("fadd", variance, row.code.get(frame.eps))))
+        centre = row.everywhere(mean)
+        row.write(lambda p: _affine(row, row.op("fdiv", row.op("fsub", p.x, centre), scale), p, parameters))
+
+    return layer_norm
+
+
+def _rms_norm(parameters: int) -> Recipe:
+    def rms_norm(row: Row, frame: Frame) -> None:
+        square = row.one("fdiv", row.tree(lambda p: row.op("fmul", p.x, p.x)), _count(row))
+        scale = row.everywhere(row.root(row.one("fadd", square, row.code.get(frame.eps))))
+        row.write(lambda p: _affine(row, row.op("fdiv", p.x, scale), p, parameters))
+
+    return rms_norm
+
+
+def total(row: Row, _frame: Frame) -> str:
+    return row.tree(lambda p: p.x)
+
+
+def product(row: Row, _frame: Frame) -> str:
+    return row.tree(lambda p: p.x, "fmul")
+
+
+def mean(row: Row, _frame: Frame) -> str:
+    return _mean(row)
+
+
+def variance(row: Row, frame: Frame) -> str:
+    return row.one("fdiv", _squares(row, _mean(row)), _count(row, frame.less))
+
+
+def deviation(row: Row, frame: Frame) -> str:
+    """The root of the variance, which is rounded to the result's type before."""
+    found = variance(row, frame)
+    if row.result.how:
+        rounded = row.everywhere(found)
+        rounded = row.code.primitive("round.f16" if row.result.name == "float16" else "round.bf16", rounded)
+        found = row.code.new(f"extractelement {row.code.vector(row.wide)} {rounded}, i64 0")
+    return row.root(found)
+
+
+RECIPES: Final[dict[str, Recipe]] = {
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "logsumexp": logsumexp,
+    **{f"layer_norm{k}": _layer_norm(k) for k in (0, 1, 2)},
+    **{f"rms_norm{k}": _rms_norm(k) for k in (0, 1)},
+    "sum": total,
+    "prod": product,
+    "mean": mean,
+    "var": variance,
+    "std": deviation,
+}
+
+
+def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
+    """`row_<name>(rows, n, 1, x, y, arguments)` over a dense (rows, n) array; neither is 0."""
+    code, recipe = Code(target), RECIPES[name]
+    kind, result = KINDS[dtype], KINDS[result_name(dtype)]
+    parameters = [code.var("ptr", code.load("ptr", code.at("%args", str(A_PARAMETERS + 8 * k), "i8"))) for k in range(2)]
+    eps = code.load("double", code.at("%args", str(A_EPS), "i8"))
+    if kind.wide == "float":
+        eps = code.new(f"fptrunc double {eps} to float")
+    frame = Frame(code.var(kind.wide, eps), code.var("i64", code.load("i64", code.at("%args", str(A_LESS), "i8"))))
+
+    def line(row: Row, r: str) -> None:
+        row.source = code.at("%x", code.new(f"mul i64 {r}, %n"), kind.memory)
+        row.target = code.at("%y", code.new(f"mul i64 {r}, %n"), result.memory)
+        number = recipe(row, frame)
+        if number is not None:
+            value = result.narrow(code, row.everywhere(number))
+            one = code.new(f"extractelement {code.vector(result.memory)} {value}, i64 0")
+            code.store(result.memory, one, code.at("%y", r, result.memory))
+
+    def short(count: int, together: int) -> None:
+        groups = code.new(f"and i64 %rows, -{together}")
+        masks = [code.first_lanes("%n", k * LANES) for k in range(count)]
+        with code.loop("0", groups, together) as r:
+            with code.abreast() as begin:
+                for k in range(together):
+                    begin()
+                    line(Held(code, kind, result, "%n", parameters, masks), code.new(f"add i64 {r}, {k}"))
+        with code.loop(groups, "%rows") as r:
+            line(Held(code, kind, result, "%n", parameters, masks), r)
+
+    def long() -> None:
+        row = Streamed(code, kind, result, "%n", parameters)
+        with code.loop("0", "%rows") as r:
+            line(row, r)
+
+    def longer() -> None:
+        code.choice(code.new("icmp sle i64 %n, 64"), lambda: short(4, FOURS), long)
+
+    code.choice(code.new("icmp sle i64 %n, 16"), lambda: short(1, ONES), longer)
+    return code, code.function(f"row_{name}", "i64 %rows, i64 %n, i64 %one, ptr %x, ptr noalias %y, ptr %args")
+
+
+def text(target: Target, names: tuple[str, ...], dtype: str) -> str:
+    """The module of some kernels over one element type."""
+    return module([kernel(target, name, dtype) for name in names])
