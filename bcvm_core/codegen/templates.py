@@ -17,12 +17,12 @@ from .. import config, fpstatus
 from ..ops import activations, evaluate, numerics
 from ..ops.algorithms import ALGORITHMS
 from . import llvm
-from .rows import kernels as rows
 from . import tree_sums as _tree_sums  # noqa: F401  # its loops join the others
 from .loops import MAKERS, Loop, address, compiler_is_there, data_offset_holds, lanes
 from .loops import forget as forget
 from .loops import loop_for as _any_loop
 from .loops import wait as wait
+from .rows import kernels as rows
 
 Kernel = Callable[..., Any]
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ..stencils.target import Target
 from .code import LANES, Code, Var, module
 from .passes import Held, Piece, Row, Streamed
-from .types import KINDS, Kind, result_name
-
-from ..stencils.target import Target
+from .types import KINDS, result_name
 
 A_PARAMETERS: Final = 0  # arguments: two pointers of parameters
 A_EPS: Final = 16  # a double
@@ -165,11 +164,10 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     def short(count: int, together: int) -> None:
         groups = code.new(f"and i64 %rows, -{together}")
         masks = [code.first_lanes("%n", k * LANES) for k in range(count)]
-        with code.loop("0", groups, together) as r:
-            with code.abreast() as begin:
-                for k in range(together):
-                    begin()
-                    line(Held(code, kind, result, "%n", parameters, masks), code.new(f"add i64 {r}, {k}"))
+        with code.loop("0", groups, together) as r, code.abreast() as begin:
+            for k in range(together):
+                begin()
+                line(Held(code, kind, result, "%n", parameters, masks), code.new(f"add i64 {r}, {k}"))
         with code.loop(groups, "%rows") as r:
             line(Held(code, kind, result, "%n", parameters, masks), r)
 

@@ -154,7 +154,7 @@ def fits(parameter: int, dims: int, count: int) -> int:
 
 
 def result_shape(form: int, ndim: int, dims: int, first: int, last: int, shape: int) -> int:
-    """Write the result's dims and give their number; `form`: 0 all axes as they are, 1 without the reduced ones, 2 with 1 in their place."""
+    """Write the result's dims and give their number; `form`: 0 as they are, 1 without the reduced ones, 2 with 1 in their place."""
     axes = 0
     k = 0
     while k < ndim:

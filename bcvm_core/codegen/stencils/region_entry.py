@@ -16,7 +16,7 @@ from typing import Any, Final
 from ... import config
 from . import offsets as c
 from .driver import driver
-from .entry import _address, MethodDef, runtime
+from .entry import MethodDef, _address, runtime
 
 _LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
 
