@@ -30,7 +30,7 @@ _SOURCES: Final = (
     "codegen/compiler.py",
     *(f"codegen/stencils/{name}.py" for name in ("describe", "driver", "ir", "native", "objects", "offsets", "primitives", "target")),
     *(f"codegen/stencils/{name}_code.py" for name in ("entry", "general", "lines", "recycle", "results", "rows", "site")),
-    *(f"codegen/rows/{name}.py" for name in ("code", "types", "passes", "recipes", "columns")),
+    *(f"codegen/rows/{name}.py" for name in ("code", "types", "passes", "recipes", "columns", "column_recipes")),
     "ops/algorithms.py",
     "ops/algorithms_f32.py",
     "ops/algorithm_parts.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -28,6 +28,7 @@ _FASTCALL: Final = 0x80
 LARGE_NS: Final = 400_000  # calls that take longer than this run on several cores
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 PIECES: Final = 4  # per thread
+_COLUMNS_MIN: Final = 256  # columns of a piece
 _kept: list[Any] = []
 
 
@@ -86,34 +87,57 @@ class Entry:
             return None
         lengths = x.shape[first : last + 1]
         outer, n, inner = (math.prod(part) for part in (x.shape[:first], lengths, x.shape[last + 1 :]))
-        if not x.size or n <= how.less or any(p.shape != lengths for p in arrays[1:]) or inner != 1 or outer == 1:
+        kernel = self.loop.rows if inner == 1 else self.loop.columns
+        if not x.size or n <= how.less or any(p.shape != lengths for p in arrays[1:]) or not kernel:
             return None
-        shape = _result_shape(x.shape, first, last, how.form)
-        made = empty(shape, self.result)
-        step = self.result.itemsize * (n if how.form == 0 else 1)
-        raised = self._run(self.loop.rows, outer, n, (x, n * x.itemsize), (made, step), arrays[1:])
+        made = empty(_result_shape(x.shape, first, last, how.form), self.result)
+        common = struct.pack("<q", kernel), struct.pack("<2qdq", *self._pointers(arrays[1:]), how.eps, how.less)
+        if inner == 1:
+            steps = n * x.itemsize, self.result.itemsize * (n if how.form == 0 else 1)
+            pieces = _rows(outer, n, _address(x), _address(made), *steps)
+        else:
+            pieces = _columns(outer, n, inner, _address(x), _address(made), x.itemsize, self.result.itemsize)
+        raised = _run(common, pieces)
         if raised and not how.quiet and (raised & c.HARD or not underflow_ignored()):
             return None
         return made if made.ndim else made[()]
 
-    def _run(self, kernel: int, outer: int, n: int, x: tuple[Any, int], y: tuple[Any, int], parameters: tuple[Any, ...]) -> int:
-        """All rows, in pieces: the events raised. `x`, `y`: an array and the bytes of a row of it."""
-        how, run, mode = self.how, _line_job(), driver().mode()
-        status = 0
-        pointers = [_address(p) for p in parameters] + [0] * (2 - len(parameters))
+    def _pointers(self, parameters: tuple[Any, ...]) -> list[int]:
+        return [_address(p) for p in parameters] + [0] * (2 - len(parameters))
 
-        def piece(start: int) -> None:
-            nonlocal status
-            rows = min(height, outer - start)
-            at = (_address(x[0]) + start * x[1], _address(y[0]) + start * y[1])
-            job = ctypes.create_string_buffer(struct.pack("<8q2qdq", kernel, rows, n, 1, *at, mode, 0, *pointers, how.eps, how.less))
-            run(ctypes.addressof(job))
-            status |= struct.unpack_from("<q", job, c.L_JOB_STATUS)[0]
 
-        cores = threads.cores()
-        height = max(1, -(-outer // (PIECES * cores)))
-        threads.workers.run(piece, range(0, outer, height), cores)
-        return status
+def _rows(outer: int, n: int, x: int, y: int, x_step: int, y_step: int) -> Iterator[tuple[int, ...]]:
+    """Pieces of some rows each: (rows, n, 1, x, result, first column, columns)."""
+    height = max(1, -(-outer // (PIECES * threads.cores())))
+    for start in range(0, outer, height):
+        yield min(height, outer - start), n, 1, x + start * x_step, y + start * y_step, 0, 0
+
+
+def _columns(outer: int, n: int, inner: int, x: int, y: int, x_size: int, y_size: int) -> Iterator[tuple[int, ...]]:
+    """Pieces of some of the outer axis each, or of some columns where that is short."""
+    share = PIECES * threads.cores()
+    if outer >= share:
+        height = -(-outer // share)
+        for start in range(0, outer, height):
+            yield min(height, outer - start), n, inner, x + start * n * inner * x_size, y + start * inner * y_size, 0, 0
+        return
+    width = max(_COLUMNS_MIN, -(-inner // share + 15) & -16)
+    for first in range(0, inner, width):
+        yield outer, n, inner, x, y, first, min(width, inner - first)
+
+
+def _run(common: tuple[bytes, bytes], pieces: Iterable[tuple[int, ...]]) -> int:
+    """All pieces: the floating-point events that they raised."""
+    run, mode, status = _line_job(), driver().mode(), 0
+
+    def piece(part: tuple[int, ...]) -> None:
+        nonlocal status
+        job = ctypes.create_string_buffer(common[0] + struct.pack("<7q", *part[:5], mode, 0) + common[1] + struct.pack("<2q", *part[5:]))
+        run(ctypes.addressof(job))
+        status |= struct.unpack_from("<q", job, c.L_JOB_STATUS)[0]
+
+    threads.workers.run(piece, list(pieces), threads.cores())
+    return status
 
 
 def _address(x: Any) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..loops import MAKERS, Loop, loop_for
-from ..stencils.target import host
+from ..stencils.target import Target, host
+from . import column_recipes, recipes
+from .code import module
 from .recipes import RECIPES
 
 _PREFIX = "row_"
@@ -27,11 +29,9 @@ class RowLoop(Loop):
         return super().load()
 
     def _ir(self) -> str:
-        from . import recipes
-
         target = host()
         assert target is not None
-        return recipes.text(target, (self.op.removeprefix(_PREFIX),), self.dtype)
+        return text(target, self.op.removeprefix(_PREFIX), self.dtype)
 
     def _symbols(self) -> list[str]:
         return [self.op]
@@ -39,6 +39,14 @@ class RowLoop(Loop):
     def _take(self, found: dict[str, int]) -> None:
         self.rows = found[self.op]
         self.columns = found.get(f"{self.op}_columns", 0)
+
+
+def text(target: Target, name: str, dtype: str) -> str:
+    """The module of a recipe: its form for rows, and the one for columns if it has one."""
+    parts = [recipes.kernel(target, name, dtype)]
+    if name in column_recipes.COLUMNS:
+        parts.append(column_recipes.kernel(target, name, dtype))
+    return module(parts)
 
 
 MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in RECIPES})

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..stencils.target import Target
-from .code import LANES, Code, Var, module
+from .code import LANES, Code, Var
 from .passes import Held, Piece, Row, Streamed
 from .types import KINDS, result_name
 
 A_PARAMETERS: Final = 0  # arguments: two pointers of parameters
 A_EPS: Final = 16  # a double
+A_FIRST: Final = 32  # the first column, and how many (0: all)
+A_COLUMNS: Final = 40
 ONES: Final = 4  # rows of one vector that are computed side by side, and of four
 FOURS: Final = 4
 A_LESS: Final = 24  # a 64-bit number: what is taken off the count (degrees of freedom)
@@ -181,8 +183,3 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
 
     code.choice(code.new("icmp sle i64 %n, 16"), lambda: short(1, ONES), longer)
     return code, code.function(f"row_{name}", "i64 %rows, i64 %n, i64 %one, ptr %x, ptr noalias %y, ptr %args")
-
-
-def text(target: Target, names: tuple[str, ...], dtype: str) -> str:
-    """The module of some kernels over one element type."""
-    return module([kernel(target, name, dtype) for name in names])

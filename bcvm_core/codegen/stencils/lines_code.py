@@ -101,6 +101,8 @@ def line(self: int, args: int, nargs: int) -> int:
         k = k + 1
     store64(arguments + 16, load64(desc + L_EPS))
     store64(arguments + 24, load64(desc + L_LESS))
+    store64(arguments + 32, 0)
+    store64(arguments + 40, 0)
     shape = stack(8 * MAX_DIMS)
     axes = result_shape(load64(desc + L_FORM), ndim, dims, first, last, shape)
     results = stack(8)

@@ -64,7 +64,7 @@ L_FORM: Final = 104  # of the result: 0 as x, 1 without the reduced axes, 2 with
 L_QUIET: Final = 112  # 1: floating-point events are nobody's business
 L_EPS: Final = 120  # a double
 L_LESS: Final = 128  # degrees of freedom; rows must be longer
-L_ARGUMENTS: Final = 32  # bytes of a kernel's arguments: two pointers, eps, degrees of freedom
+L_ARGUMENTS: Final = 48  # bytes of a kernel's arguments: two pointers, eps, degrees of freedom, first column and how many (0: all)
 
 # job of `line_job`
 L_JOB_KERNEL: Final = 0
