@@ -82,10 +82,13 @@ def operand_count(op: OpInfo) -> int | None:
 
 def makes_templates(op: OpInfo) -> bool:
     """Whether kernels of an op are generated, one per element type."""
-    return not op.exact and config.current.use_llvm and (op.name in ALGORITHMS or op.name in _OVER_ROWS) and _compiler_is_there()
+    generated = op.name in _OVER_ROWS or (not op.exact and op.name in ALGORITHMS)
+    return generated and config.current.use_llvm and _compiler_is_there()
 
 
-_OVER_ROWS = frozenset(("softmax", "log_softmax", "logsumexp", "layer_norm", "rms_norm", "sum", "prod", "mean", "var", "std"))
+_OVER_ROWS = frozenset(
+    ("softmax", "log_softmax", "logsumexp", "layer_norm", "rms_norm", "sum", "prod", "mean", "var", "std", "argmax", "argmin")
+)
 
 
 @functools.cache
@@ -94,7 +97,7 @@ def _compiler_is_there() -> bool:
 
 
 def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
-    if op.exact or not config.current.use_llvm:
+    if not config.current.use_llvm or (op.exact and op.name not in _OVER_ROWS):
         return None
     try:
         templates = importlib.import_module("bcvm_core.codegen.templates")
@@ -111,7 +114,7 @@ def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
 
 
 def generated(op: OpInfo, signature: Signature) -> tuple[KernelEntry, ...]:
-    """The generated kernels that take a signature; none for exact ops."""
+    """The generated kernels that take a signature."""
     name = _element_type(signature)
     entry = None if name not in dtypes.BY_NAME else _template(op, str(name))
     return () if entry is None else (entry,)

@@ -220,7 +220,7 @@ class Code(Emitter):
     def function(self, name: str, parameters: str, result: str = "void", value: str = "") -> str:
         """The text of the function."""
         body = "\n".join(["entry:", *self._slots, "  br label %start", "start:", *self.lines, f"  ret {result} {value}".rstrip()])
-        return f"define {result} @{name}({parameters}) nounwind {{\n{body}\n}}\n"
+        return f'define {result} @{name}({parameters}) nounwind "no-builtins" {{\n{body}\n}}\n'
 
 
 def _suffix(element: str) -> str:

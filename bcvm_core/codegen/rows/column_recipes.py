@@ -9,7 +9,7 @@ from ..stencils.target import Target
 from .code import Code
 from .columns import STRIP, Columns, Strip
 from .recipes import A_COLUMNS, A_FIRST, A_LESS
-from .types import KINDS, result_name
+from .types import kinds
 
 Recipe = Callable[[Columns, str], None]  # (columns, length of the axis less the degrees of freedom, as a vector)
 
@@ -68,7 +68,30 @@ def _root(columns: Columns, variance: str, root: bool) -> str:
     return code.call(v, f"llvm.sqrt.v16{'f32' if columns.wide == 'float' else 'f64'}", (v, variance))
 
 
-COLUMNS: Final[dict[str, Recipe]] = {"sum": _total, "prod": _product, "mean": _mean, "var": _spread(False), "std": _spread(True)}
+def _integers(columns: Columns, _divisor: str) -> None:
+    columns.tree("%n", "%inner", "add")
+    columns.finish(lambda v: v)
+
+
+def _place(predicate: str) -> Recipe:
+    """The first place of the largest (smallest) element; the first NaN counts as that."""
+
+    def recipe(columns: Columns, _divisor: str) -> None:
+        columns.places("%n", "%inner", predicate)
+
+    return recipe
+
+
+COLUMNS: Final[dict[str, Recipe]] = {
+    "sum": _total,
+    "total": _integers,
+    "prod": _product,
+    "mean": _mean,
+    "var": _spread(False),
+    "std": _spread(True),
+    "argmax": _place("gt"),
+    "argmin": _place("lt"),
+}
 
 
 def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
@@ -76,7 +99,7 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
 
     The arguments tell which columns: the first one and how many (0: all).
     """
-    code, kind, result = Code(target), KINDS[dtype], KINDS[result_name(dtype)]
+    code, (kind, result) = Code(target), kinds(name, dtype)
     columns = Columns(code, kind, result)
     less = code.load("i64", code.at("%args", str(A_LESS), "i8"))
     divisor = code.new(f"sub i64 %n, {less}")

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from .code import BYTES, LANES, STEP, Code
+from .code import LANES, STEP, Code
 from .types import Kind
 
-STRIP: Final = {"float": 512, "double": 256}  # columns that are summed at a time
+STRIP: Final = {"float": 512, "double": 256, "i64": 256}  # columns that are summed at a time
 _LEVELS: Final = 40
 _PLANE: Final = 64
 
@@ -225,7 +225,38 @@ class Columns:
         with code.loop("1", rows) as j:
             self.copy(code.at(self.centres, code.new(f"mul i64 {j}, {width}"), self.wide), self.centres, width)
 
+    # -- places ---------------------------------------------------------------------------------
 
-def bytes_of_frame(wide: str) -> int:
-    """About how much stack a kernel takes."""
-    return (2 * _PLANE + _LEVELS) * STRIP[wide] * BYTES[wide]
+    def places(self, n: str, pitch: str, predicate: str) -> None:
+        """Write at which row the element of each column lies that is beyond all before it; a NaN is beyond all but one before it."""
+        code, width, memory = self.code, self.strip.width, self.kind.memory
+
+        def begin(i: str, mask: str | None) -> None:
+            code.store_lanes(memory, self._raw(self.strip.source, i, mask), code.at(self.partials, i, memory), mask)
+            code.store_lanes("i64", "zeroinitializer", code.at(self.strip.target, i, "i64"), mask)
+
+        self.over(width, begin)
+        with code.loop("1", n) as row:
+            here = code.at(self.strip.source, code.new(f"mul i64 {row}, {pitch}"), memory)
+            self.over(width, lambda i, mask: self._place_row(here, row, i, mask, predicate))
+
+    def _raw(self, pointer: str, index: str, mask: str | None) -> str:
+        return self.code.load_lanes(self.kind.memory, self.code.at(pointer, index, self.kind.memory), mask)
+
+    def _place_row(self, here: str, row: str, i: str, mask: str | None, predicate: str) -> None:
+        """Compare sixteen columns of a row with the best so far; what is better is written."""
+        code, memory = self.code, self.kind.memory
+        x, best = self._raw(here, i, mask), self._raw(self.partials, i, mask)
+        v, truth = code.vector(memory), code.vector("i1")
+        if memory in ("float", "double"):
+            beyond = code.new(f"fcmp u{predicate} {v} {x}, {best}")
+            better = code.new(f"and {truth} {beyond}, {code.new(f'fcmp ord {v} {best}, {best}')}")
+        else:
+            sign = "s" if self.kind.how == "sitofp" else "u"
+            better = code.new(f"icmp {sign}{predicate} {v} {x}, {best}")
+        if mask is not None:
+            better = code.new(f"and {truth} {better}, {mask}")
+        some = code.new(f"icmp ne i{LANES} {code.new(f'bitcast {truth} {better} to i{LANES}')}, 0")
+        with code.when(some):
+            code.store_lanes(memory, x, code.at(self.partials, i, memory), better)
+            code.store_lanes("i64", code.spread("i64", row), code.at(self.strip.target, i, "i64"), better)

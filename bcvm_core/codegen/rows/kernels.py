@@ -18,10 +18,12 @@ from ..loops import compiler_is_there
 from ..stencils.driver import driver
 from .entry import Call, entry_for
 from .loop import row_loop
-from .types import FLOATS, result_name
+from .types import FLOATS, INTEGERS, result_name
 
 Kernel = Callable[..., Any]
 _F: Final = frozenset(FLOATS)
+_ALL: Final = frozenset((*FLOATS, *INTEGERS))
+_NARROW: Final = _ALL - {"int64", "uint64"}  # NumPy's own loops are as fast for these
 _COST_NS: Final = {"softmax": 0.5, "log_softmax": 0.5, "logsumexp": 0.35, "layer_norm": 0.4, "rms_norm": 0.35}  # an element, about
 _WIDE_NS: Final = 0.2
 
@@ -33,7 +35,7 @@ class _Entries:
 
     def __init__(self, recipe: str, dtype: str, cost: float) -> None:
         self.loop = row_loop(recipe, dtype)
-        self.dtype, self.result = BY_NAME[dtype].numpy, BY_NAME[result_name(dtype)].numpy
+        self.dtype, self.result = BY_NAME[dtype].numpy, BY_NAME[result_name(recipe, dtype)].numpy
         self.ns = cost * (2.5 if dtype == "float64" else 1.0)
         self._known: dict[Any, Kernel] = {}
 
@@ -159,7 +161,7 @@ def _logsumexp(op: str, dtype: str) -> Kernel:
 
 def _totals(op: str, dtype: str) -> Kernel:
     """sum and prod."""
-    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
+    entries, definition = _Entries("total" if dtype in INTEGERS else op, dtype, _WIDE_NS), registry.row(op).definition
 
     def kernel(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
         if dtype is None and initial is UNSET and where is UNSET and (keepdims is False or keepdims is True):
@@ -201,17 +203,34 @@ def _spread(op: str, dtype: str) -> Kernel:
     return kernel
 
 
+def _places(op: str, dtype: str) -> Kernel:
+    """argmax and argmin along an axis that is not the last one."""
+    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
+
+    def kernel(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
+        if type(axis) is int and (keepdims is False or keepdims is True):
+            entry = _find(entries, axis, keepdims, True)
+            result = None if entry is None else entry(x)
+            if result is not None:
+                return result
+        return definition(x, axis=axis, keepdims=keepdims)
+
+    return kernel
+
+
 _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] = {
-    "softmax": (_over_axis, _F),
-    "log_softmax": (_over_axis, _F),
-    "logsumexp": (_logsumexp, _F),
+    "softmax": (_over_axis, _ALL),
+    "log_softmax": (_over_axis, _ALL),
+    "logsumexp": (_logsumexp, _ALL),
     "layer_norm": (_layer_norm, _F),
     "rms_norm": (_rms_norm, _F),
-    "sum": (_totals, _F),
+    "sum": (_totals, _NARROW),
     "prod": (_totals, _F),
-    "mean": (_mean, _F),
-    "var": (_spread, _F),
-    "std": (_spread, _F),
+    "mean": (_mean, _ALL),
+    "var": (_spread, _ALL),
+    "std": (_spread, _ALL),
+    "argmax": (_places, _ALL - {"float16", "bfloat16"}),
+    "argmin": (_places, _ALL - {"float16", "bfloat16"}),
 }
 OPS: Final = frozenset(_MAKERS)
 

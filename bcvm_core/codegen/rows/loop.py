@@ -6,6 +6,7 @@ from ..loops import MAKERS, Loop, loop_for
 from ..stencils.target import Target, host
 from . import column_recipes, recipes
 from .code import module
+from .column_recipes import COLUMNS
 from .recipes import RECIPES
 
 _PREFIX = "row_"
@@ -34,22 +35,20 @@ class RowLoop(Loop):
         return text(target, self.op.removeprefix(_PREFIX), self.dtype)
 
     def _symbols(self) -> list[str]:
-        return [self.op]
+        return [self.op] if self.op.removeprefix(_PREFIX) in RECIPES else [f"{self.op}_columns"]
 
     def _take(self, found: dict[str, int]) -> None:
-        self.rows = found[self.op]
+        self.rows = found.get(self.op, 0)
         self.columns = found.get(f"{self.op}_columns", 0)
 
 
 def text(target: Target, name: str, dtype: str) -> str:
     """The module of a recipe: its form for rows, and the one for columns if it has one."""
-    parts = [recipes.kernel(target, name, dtype)]
-    if name in column_recipes.COLUMNS:
-        parts.append(column_recipes.kernel(target, name, dtype))
-    return module(parts)
+    makers = ((recipes.RECIPES, recipes.kernel), (column_recipes.COLUMNS, column_recipes.kernel))
+    return module([make(target, name, dtype) for known, make in makers if name in known])
 
 
-MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in RECIPES})
+MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in {**RECIPES, **COLUMNS}})
 
 
 def row_loop(name: str, dtype: str) -> RowLoop:

@@ -124,7 +124,7 @@ class Row:
 
 
 def _identity(name: str) -> str:
-    return "1.0" if name == "fmul" else "0.0"
+    return {"fadd": "0.0", "fmul": "1.0", "add": "0"}[name]
 
 
 INFINITE: Final = {False: "0xFFF0000000000000", True: "0x7FF0000000000000"}  # below everything, above everything

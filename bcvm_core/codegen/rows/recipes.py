@@ -9,7 +9,7 @@ from typing import Final
 from ..stencils.target import Target
 from .code import LANES, Code, Var
 from .passes import Held, Piece, Row, Streamed
-from .types import KINDS, result_name
+from .types import kinds
 
 A_PARAMETERS: Final = 0  # arguments: two pointers of parameters
 A_EPS: Final = 16  # a double
@@ -108,6 +108,10 @@ def total(row: Row, _frame: Frame) -> str:
     return row.tree(lambda p: p.x)
 
 
+def integers(row: Row, _frame: Frame) -> str:
+    return row.tree(lambda p: p.x, "add")
+
+
 def product(row: Row, _frame: Frame) -> str:
     return row.tree(lambda p: p.x, "fmul")
 
@@ -137,6 +141,7 @@ RECIPES: Final[dict[str, Recipe]] = {
     **{f"layer_norm{k}": _layer_norm(k) for k in (0, 1, 2)},
     **{f"rms_norm{k}": _rms_norm(k) for k in (0, 1)},
     "sum": total,
+    "total": integers,
     "prod": product,
     "mean": mean,
     "var": variance,
@@ -147,12 +152,12 @@ RECIPES: Final[dict[str, Recipe]] = {
 def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     """`row_<name>(rows, n, 1, x, y, arguments)` over a dense (rows, n) array; neither is 0."""
     code, recipe = Code(target), RECIPES[name]
-    kind, result = KINDS[dtype], KINDS[result_name(dtype)]
+    kind, result = kinds(name, dtype)
     parameters = [code.var("ptr", code.load("ptr", code.at("%args", str(A_PARAMETERS + 8 * k), "i8"))) for k in range(2)]
     eps = code.load("double", code.at("%args", str(A_EPS), "i8"))
     if kind.wide == "float":
         eps = code.new(f"fptrunc double {eps} to float")
-    frame = Frame(code.var(kind.wide, eps), code.var("i64", code.load("i64", code.at("%args", str(A_LESS), "i8"))))
+    frame = Frame(code.var("float" if kind.wide == "float" else "double", eps), code.var("i64", code.load("i64", code.at("%args", str(A_LESS), "i8"))))
 
     def line(row: Row, r: str) -> None:
         row.source = code.at("%x", code.new(f"mul i64 {r}, %n"), kind.memory)

@@ -54,8 +54,28 @@ KINDS: Final = {
     )
 }
 FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
+INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+COUNTED: Final = {  # integers as NumPy adds them
+    name: Kind(name, f"i{bits}", "i64", "" if bits == 64 else how)
+    for name, bits, how in (
+        *((f"int{bits}", bits, "sext") for bits in (8, 16, 32, 64)),
+        *((f"uint{bits}", bits, "zext") for bits in (8, 16, 32, 64)),
+        ("bool", 8, "zext"),
+    )
+}
 
 
-def result_name(name: str) -> str:
-    """The dtype of a float function's result over rows of a dtype."""
-    return name if name in FLOATS else "float64"
+def kinds(recipe: str, dtype: str) -> tuple[Kind, Kind]:
+    """The types of a recipe's operand and result."""
+    if recipe == "total":
+        return COUNTED[dtype], COUNTED[result_name(recipe, dtype)]
+    return KINDS[dtype], KINDS[result_name(recipe, dtype)]
+
+
+def result_name(recipe: str, dtype: str) -> str:
+    """The dtype of a recipe's result over elements of a dtype."""
+    if recipe == "total":
+        return "uint64" if dtype.startswith("uint") else "int64"
+    if recipe in ("argmax", "argmin"):
+        return "int64"
+    return dtype if dtype in FLOATS else "float64"

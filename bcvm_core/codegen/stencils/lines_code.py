@@ -89,8 +89,8 @@ def line(self: int, args: int, nargs: int) -> int:
     kernel = load64(desc + L_KERNEL)
     if inner != 1:
         kernel = load64(desc + L_COLUMNS)
-        if kernel == 0:
-            return slow(desc, args, nargs)
+    if kernel == 0:
+        return slow(desc, args, nargs)
     arguments = stack(L_ARGUMENTS)
     k = 1
     while k < count:
