@@ -155,6 +155,52 @@ def test_parameters_of_norms(n: int, dtype: str) -> None:
     assert _outcome(lambda: layer_norm(x, weight=wrong)) is _outcome(lambda: definition("layer_norm", x, weight=wrong))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_norms_of_groups(dtype: str) -> None:
+    group_norm, instance_norm = made("group_norm", dtype), made("instance_norm", dtype)
+    x, weight, bias = numbers((2, 6, 5, 7), dtype), numbers((6,), dtype, 1), numbers((6,), dtype, 2)
+    for attrs in ({}, {"weight": weight}, {"weight": weight, "bias": bias}, {"bias": bias, "eps": 0.5}):
+        for groups in (1, 2, 6):
+            same_bits(group_norm(x, groups, **attrs), definition("group_norm", x, groups, **attrs))
+        same_bits(instance_norm(x, **attrs), definition("instance_norm", x, **attrs))
+    assert _outcome(lambda: group_norm(x, 4)) is ValueError
+    same_bits(group_norm(x[..., ::-1], 2), definition("group_norm", x[..., ::-1], 2))
+
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("op", ["sum", "mean", "var", "std", "softmax", "logsumexp", "argmax", "argmin"])
+def test_integers(op: str, dtype: str) -> None:
+    if op == "sum" and dtype in ("int64", "uint64"):
+        assert kernels.kernel_for(op, dtype) is None
+        return
+    kernel = made(op, dtype)
+    for shape in ((3, 5), (2, 100), (3, 1100), (1500, 20), (70, 600)):
+        x = np.random.default_rng(0).integers(0 if dtype[0] in "ub" else -100, 2 if dtype == "bool" else 100, shape).astype(dtype)
+        for axis in (0, 1) if op in ("softmax", "argmax", "argmin") else (0, 1, None):
+            same_bits(kernel(x, axis=axis), definition(op, x, axis=axis))
+    if op == "sum":
+        largest = np.full((4, 1000), np.iinfo(dtype).max if dtype != "bool" else True, dtype)
+        same_bits(kernel(largest, axis=None), definition(op, largest, axis=None))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_places_of_extremes(op: str, dtype: str) -> None:
+    kernel = made(op, dtype)
+    rng = np.random.default_rng(0)
+    for shape in ((1, 5), (7, 3), (40, 100), (2, 30, 600), (1100, 17)):
+        x = rng.integers(-3, 4, shape).astype(dtype)  # many equal ones, zeros of both signs
+        x[x == 0] *= rng.choice([-1.0, 1.0], (x == 0).sum())
+        x[rng.random(shape) < 0.02] = np.nan
+        x[rng.random(shape) < 0.02] = np.inf
+        for axis in range(x.ndim):
+            for keepdims in (False, True):
+                same_bits(kernel(x, axis=axis, keepdims=keepdims), definition(op, x, axis=axis, keepdims=keepdims))
+
+
 @pytest.mark.parametrize("ddof", [0, 1, -1, 3, 7])
 @pytest.mark.parametrize("op", ["var", "std"])
 def test_degrees_of_freedom(op: str, ddof: int) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 from ...dtypes import BY_NAME
 from ...ops import registry
 from ...ops._rows import UNSET
+from ...ops.nn import affine
+from ...ops.numerics import quiet
 from ..loops import compiler_is_there
 from ..stencils.driver import driver
 from .entry import Call, entry_for
@@ -87,6 +89,47 @@ def _layer_norm(op: str, dtype: str) -> Kernel:
         return definition(x, normalized_shape=normalized_shape, weight=weight, bias=bias, eps=eps)
 
     return kernel
+
+
+def _of_groups(op: str, dtype: str) -> Kernel:
+    """group_norm: rows of a group's channels; parameters stand per channel and are applied afterwards."""
+    entries, definition = _Entries("layer_norm0", dtype, _COST_NS["layer_norm"]), registry.row(op).definition
+    exact = dtype in ("float32", "float64")  # otherwise the result is rounded after the parameters
+
+    def kernel(x: Any, num_groups: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+        plain = weight is None and bias is None
+        if type(x) is np.ndarray and x.size and x.ndim >= 2 and type(num_groups) is int and type(eps) is float and (plain or exact):
+            if num_groups > 0 and not x.shape[1] % num_groups:
+                normal = _standardized(entries, x, (x.shape[0], num_groups, -1), eps)
+                if normal is not None:
+                    return normal if plain else _per_channel(normal, weight, bias)
+        return definition(x, num_groups, weight=weight, bias=bias, eps=eps)
+
+    return kernel
+
+
+def _of_instances(op: str, dtype: str) -> Kernel:
+    """instance_norm: the same with a group per channel."""
+    of_groups, definition = _of_groups("group_norm", dtype), registry.row(op).definition
+
+    def kernel(x: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+        if type(x) is np.ndarray and x.ndim >= 3 and x.size and x.flags.c_contiguous:
+            return of_groups(x, x.shape[1], weight=weight, bias=bias, eps=eps)
+        return definition(x, weight=weight, bias=bias, eps=eps)
+
+    return kernel
+
+
+def _standardized(entries: _Entries, x: Any, rows: tuple[int, ...], eps: float) -> Any:
+    """`x` seen as `rows`, normalised without parameters, in its own shape; None where the kernel does not take it."""
+    entry = entries.known.get((1, eps)) or entries.find((1, eps), Call(-1, -1, 0, True, 0, eps))
+    normal = None if entry is None or not x.flags.c_contiguous else entry(x.reshape(rows))
+    return None if normal is None else normal.reshape(x.shape)
+
+
+@quiet
+def _per_channel(normal: Any, weight: Any, bias: Any) -> Any:
+    return affine(normal, weight, bias, [1, -1] + [1] * (normal.ndim - 2), normal.dtype)
 
 
 def _rms_norm(op: str, dtype: str) -> Kernel:
@@ -224,6 +267,8 @@ _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] =
     "logsumexp": (_logsumexp, _ALL),
     "layer_norm": (_layer_norm, _F),
     "rms_norm": (_rms_norm, _F),
+    "group_norm": (_of_groups, _F),
+    "instance_norm": (_of_instances, _F),
     "sum": (_totals, _NARROW),
     "prod": (_totals, _F),
     "mean": (_mean, _ALL),

@@ -157,7 +157,9 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     eps = code.load("double", code.at("%args", str(A_EPS), "i8"))
     if kind.wide == "float":
         eps = code.new(f"fptrunc double {eps} to float")
-    frame = Frame(code.var("float" if kind.wide == "float" else "double", eps), code.var("i64", code.load("i64", code.at("%args", str(A_LESS), "i8"))))
+    frame = Frame(
+        code.var("float" if kind.wide == "float" else "double", eps), code.var("i64", code.load("i64", code.at("%args", str(A_LESS), "i8")))
+    )
 
     def line(row: Row, r: str) -> None:
         row.source = code.at("%x", code.new(f"mul i64 {r}, %n"), kind.memory)
