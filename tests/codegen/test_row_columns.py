@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bcvm_core import fpstatus
 from bcvm_core.codegen.rows import kernels
 from bcvm_core.codegen.rows.columns import STRIP
 from tests.codegen.test_rows import DTYPES, LIKE_INPUT, REDUCED, attrs_of, definition, made, numbers, same_bits
@@ -38,6 +39,22 @@ def test_large_calls_are_cut_up(op: str) -> None:
     for shape, axis in (((3000, 1300), 0), ((40, 70, 1100), 1), ((100_000, 33), 0)):
         x = numbers(shape, "float32", scale=0.01)
         same_bits(kernel(x, axis=axis), definition(op, x, axis=axis))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["cumsum", "cumprod"])
+def test_running_sums_and_products(op: str, dtype: str) -> None:
+    kernel = made(op, dtype)
+    for shape in ((1, 5), (70, 3), (3, 40, 600), (1100, 65), (3000, 1300)):
+        x = 1 + numbers(shape, dtype) / np.asarray(64, dtype)
+        for axis in (-1, 0, 1, None):
+            same_bits(kernel(x, axis=axis), definition(op, x, axis=axis))
+    x = np.full((3000, 4), 1e37 if dtype == "float32" else 1e306, dtype)
+    with np.errstate(all="warn"), fpstatus.recording() as seen:
+        found = kernel(x, axis=0)
+    assert seen.kinds == ("overflow",) or list(seen.kinds) == ["overflow"]
+    with np.errstate(over="ignore"):
+        same_bits(found, definition(op, x, axis=0))
 
 
 @settings(max_examples=60, deadline=None)

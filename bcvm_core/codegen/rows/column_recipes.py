@@ -82,6 +82,12 @@ def _place(predicate: str) -> Recipe:
     return recipe
 
 
+def _running(name: str) -> Recipe:
+    """Sums or products of all elements so far."""
+    return lambda columns, _divisor: columns.scan("%n", "%inner", name)
+
+
+SCANS: Final = ("cumsum", "cumprod")  # whose result has the shape of the operand
 COLUMNS: Final[dict[str, Recipe]] = {
     "sum": _total,
     "total": _integers,
@@ -91,6 +97,8 @@ COLUMNS: Final[dict[str, Recipe]] = {
     "std": _spread(True),
     "argmax": _place("gt"),
     "argmin": _place("lt"),
+    "cumsum": _running("fadd"),
+    "cumprod": _running("fmul"),
 }
 
 
@@ -114,7 +122,8 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
         width = code.new(f"select i1 {short}, i64 {left}, i64 {strip}")
         row = code.new(f"mul i64 {o}, %n")
         source = code.at("%x", code.new(f"add i64 {code.new(f'mul i64 {row}, %inner')}, {c}"), kind.memory)
-        place = code.at("%y", code.new(f"add i64 {code.new(f'mul i64 {o}, %inner')}, {c}"), result.memory)
+        line = row if name in SCANS else o
+        place = code.at("%y", code.new(f"add i64 {code.new(f'mul i64 {line}, %inner')}, {c}"), result.memory)
         columns.strip = Strip(width, source, place)
         COLUMNS[name](columns, divisor)
     return code, code.function(f"row_{name}_columns", "i64 %outer, i64 %n, i64 %inner, ptr %x, ptr noalias %y, ptr %args")

@@ -225,6 +225,30 @@ class Columns:
         with code.loop("1", rows) as j:
             self.copy(code.at(self.centres, code.new(f"mul i64 {j}, {width}"), self.wide), self.centres, width)
 
+    # -- running results ------------------------------------------------------------------------
+
+    def scan(self, n: str, pitch: str, name: str) -> None:
+        """Write each row combined with all before it, one after the other as NumPy does."""
+        code, width = self.code, self.strip.width
+
+        def begin(i: str, mask: str | None) -> None:
+            x = self.kind.load(code, self.strip.source, i, mask)
+            self.put(x, self.partials, i, mask)
+            self.result.store(code, x, self.strip.target, i, mask)
+
+        self.over(width, begin)
+        with code.loop("1", n) as row:
+            offset = code.new(f"mul i64 {row}, {pitch}")
+            here = code.at(self.strip.source, offset, self.kind.memory)
+            there = code.at(self.strip.target, offset, self.result.memory)
+
+            def step(i: str, mask: str | None) -> None:
+                x = code.binary_op(name, self.wide, self.take(self.partials, i, mask), self.kind.load(code, here, i, mask))
+                self.put(x, self.partials, i, mask)
+                self.result.store(code, x, there, i, mask)
+
+            self.over(width, step)
+
     # -- places ---------------------------------------------------------------------------------
 
     def places(self, n: str, pitch: str, predicate: str) -> None:

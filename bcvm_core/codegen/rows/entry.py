@@ -96,7 +96,8 @@ class Entry:
             steps = n * x.itemsize, self.result.itemsize * (n if how.form == 0 else 1)
             pieces = _rows(outer, n, _address(x), _address(made), *steps)
         else:
-            pieces = _columns(outer, n, inner, _address(x), _address(made), x.itemsize, self.result.itemsize)
+            steps = n * inner * x.itemsize, self.result.itemsize * inner * (n if how.form == 0 else 1)
+            pieces = _columns(outer, n, inner, _address(x), _address(made), *steps)
         raised = _run(common, pieces)
         if raised and not how.quiet and (raised & c.HARD or not underflow_ignored()):
             return None
@@ -113,13 +114,13 @@ def _rows(outer: int, n: int, x: int, y: int, x_step: int, y_step: int) -> Itera
         yield min(height, outer - start), n, 1, x + start * x_step, y + start * y_step, 0, 0
 
 
-def _columns(outer: int, n: int, inner: int, x: int, y: int, x_size: int, y_size: int) -> Iterator[tuple[int, ...]]:
+def _columns(outer: int, n: int, inner: int, x: int, y: int, x_step: int, y_step: int) -> Iterator[tuple[int, ...]]:
     """Pieces of some of the outer axis each, or of some columns where that is short."""
     share = PIECES * threads.cores()
     if outer >= share:
         height = -(-outer // share)
         for start in range(0, outer, height):
-            yield min(height, outer - start), n, inner, x + start * n * inner * x_size, y + start * inner * y_size, 0, 0
+            yield min(height, outer - start), n, inner, x + start * x_step, y + start * y_step, 0, 0
         return
     width = max(_COLUMNS_MIN, -(-inner // share + 15) & -16)
     for first in range(0, inner, width):

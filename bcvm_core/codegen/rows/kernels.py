@@ -98,11 +98,11 @@ def _of_groups(op: str, dtype: str) -> Kernel:
 
     def kernel(x: Any, num_groups: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
         plain = weight is None and bias is None
-        if type(x) is np.ndarray and x.size and x.ndim >= 2 and type(num_groups) is int and type(eps) is float and (plain or exact):
-            if num_groups > 0 and not x.shape[1] % num_groups:
-                normal = _standardized(entries, x, (x.shape[0], num_groups, -1), eps)
-                if normal is not None:
-                    return normal if plain else _per_channel(normal, weight, bias)
+        usual = type(x) is np.ndarray and x.ndim >= 2 and x.size and type(num_groups) is int and type(eps) is float
+        if usual and num_groups > 0 and not x.shape[1] % num_groups and (plain or exact):
+            normal = _standardized(entries, x, (x.shape[0], num_groups, -1), eps)
+            if normal is not None:
+                return normal if plain else _per_channel(normal, weight, bias)
         return definition(x, num_groups, weight=weight, bias=bias, eps=eps)
 
     return kernel
@@ -261,6 +261,22 @@ def _places(op: str, dtype: str) -> Kernel:
     return kernel
 
 
+def _running(op: str, dtype: str) -> Kernel:
+    """cumsum and cumprod along an axis that is not the last one."""
+    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
+    known = entries.known
+
+    def kernel(x: Any, *, axis: Any = None, dtype: Any = None) -> Any:
+        if type(axis) is int and dtype is None:
+            entry = known.get(axis) or entries.find(axis, Call(axis, axis, 0, False))
+            result = None if entry is None else entry(x)
+            if result is not None:
+                return result
+        return definition(x, axis=axis, dtype=dtype)
+
+    return kernel
+
+
 _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] = {
     "softmax": (_over_axis, _ALL),
     "log_softmax": (_over_axis, _ALL),
@@ -276,6 +292,8 @@ _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] =
     "std": (_spread, _ALL),
     "argmax": (_places, _ALL - {"float16", "bfloat16"}),
     "argmin": (_places, _ALL - {"float16", "bfloat16"}),
+    "cumsum": (_running, frozenset(("float32", "float64"))),
+    "cumprod": (_running, frozenset(("float32", "float64"))),
 }
 OPS: Final = frozenset(_MAKERS)
 
