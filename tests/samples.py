@@ -113,7 +113,7 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
         *(call(matrix(t)) for t in FLOATS),
     ],
     "rms_norm": lambda: [call(matrix(), normalized_shape=(4,)), *(call(matrix(t), weight=tensor((4,), t)) for t in FLOATS)],
-    "group_norm": lambda: [call(images(), num_groups=2)],
+    "group_norm": lambda: [call(images().astype(t), num_groups=2) for t in FLOATS],
     "batch_norm": lambda: [
         call(images(), tensor((4,)), tensor((4,), seed=3)),
         call(images(), *(tensor((4,), seed=s) for s in (1, 2)), weight=tensor((4,)), bias=tensor((4,))),

@@ -64,7 +64,12 @@ class CallSite:
 
     def __call__(self, *operands: Any, **attrs: Any) -> Any:
         if attrs and not self._special.isdisjoint(attrs):
-            return self._call_special(operands, attrs)
+            if "out" in attrs:
+                return self._call_special(operands, attrs)
+            plan = self._plan_for(operands, attrs)
+            plan.counter.calls += 1
+            self.signature = plan.signature
+            return plan.fn(*operands, **attrs)
         state = self._state
         if state[0] != pool.version:
             state = self._state = (pool.version, {})

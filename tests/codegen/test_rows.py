@@ -27,6 +27,7 @@ def made(op: str, dtype: str) -> Callable[..., Any]:
     kernel = kernels.kernel_for(op, dtype)
     assert kernel is not None
     assert loops.wait(120)
+    assert not [loop.failed for loop in loops._loops.values() if loop.name.startswith("row_") and loop.failed]
     return kernel
 
 

@@ -8,6 +8,7 @@ from . import column_recipes, recipes
 from .code import module
 from .column_recipes import COLUMNS
 from .recipes import RECIPES
+from .types import COUNTED
 
 _PREFIX = "row_"
 
@@ -21,6 +22,11 @@ class RowLoop(Loop):
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)
         self.rows = self.columns = 0
+
+    @classmethod
+    def takes(cls, op: str, dtype: str) -> bool:
+        """Whether a recipe is for an element type."""
+        return op != f"{_PREFIX}total" or dtype in COUNTED
 
     def load(self) -> bool:
         """Take the code from the store; False when it is not there or can't be used."""

@@ -93,10 +93,12 @@ class Row:
     def function_of_one(self, name: str, number: str) -> str:
         return self.code.new(f"extractelement {self.code.vector(self.wide)} {self.function(name, self.everywhere(number))}, i64 0")
 
-    def root(self, number: str) -> str:
-        name = f"llvm.sqrt.{'f32' if self.wide == 'float' else 'f64'}"
-        self.code.declared.add(f"declare {self.wide} @{name}({self.wide})")
-        return self.code.new(f"call {self.wide} @{name}({self.wide} {number})")
+    def root(self, number: str, wide: str = "") -> str:
+        """A square root, of a number in the type of computation or `wide`."""
+        wide = wide or self.wide
+        name = f"llvm.sqrt.{'f32' if wide == 'float' else 'f64'}"
+        self.code.declared.add(f"declare {wide} @{name}({wide})")
+        return self.code.new(f"call {wide} @{name}({wide} {number})")
 
     # -- shared by both forms -------------------------------------------------------------------
 

@@ -84,13 +84,24 @@ def _affine(row: Row, value: str, p: Piece, parameters: int) -> str:
     return row.op("fadd", value, p.parameter(1)) if parameters == 2 else value
 
 
+def _over_root(row: Row, variance: str, frame: Frame) -> Callable[[str], str]:
+    """Division by sqrt(variance + eps); float32 is multiplied by the reciprocal, which is computed in float64."""
+    code = row.code
+    if row.wide == "double":
+        scale = row.everywhere(row.root(row.one("fadd", variance, code.get(frame.eps))))
+        return lambda vector: row.op("fdiv", vector, scale)
+    wide = code.new(f"fpext float {variance} to double")
+    root = row.root(code.binary_op("fadd", "double", wide, code.get(frame.eps), 0), "double")
+    reciprocal = row.everywhere(code.new(f"fptrunc double {code.binary_op('fdiv', 'double', '1.0', root, 0)} to float"))
+    return lambda vector: row.op("fmul", vector, reciprocal)
+
+
 def _layer_norm(parameters: int) -> Recipe:
     def layer_norm(row: Row, frame: Frame) -> None:
         mean = _mean(row)
-        variance = row.one("fdiv", _squares(row, mean), _count(row))
-        scale = row.everywhere(row.root(row.one("fadd", variance, row.code.get(frame.eps))))
+        divided = _over_root(row, row.one("fdiv", _squares(row, mean), _count(row)), frame)
         centre = row.everywhere(mean)
-        row.write(lambda p: _affine(row, row.op("fdiv", row.op("fsub", p.x, centre), scale), p, parameters))
+        row.write(lambda p: _affine(row, divided(row.op("fsub", p.x, centre)), p, parameters))
 
     return layer_norm
 
@@ -98,8 +109,8 @@ def _layer_norm(parameters: int) -> Recipe:
 def _rms_norm(parameters: int) -> Recipe:
     def rms_norm(row: Row, frame: Frame) -> None:
         square = row.one("fdiv", row.tree(lambda p: row.op("fmul", p.x, p.x)), _count(row))
-        scale = row.everywhere(row.root(row.one("fadd", square, row.code.get(frame.eps))))
-        row.write(lambda p: _affine(row, row.op("fdiv", p.x, scale), p, parameters))
+        divided = _over_root(row, square, frame)
+        row.write(lambda p: _affine(row, divided(p.x), p, parameters))
 
     return rms_norm
 
@@ -155,11 +166,8 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     kind, result = kinds(name, dtype)
     parameters = [code.var("ptr", code.load("ptr", code.at("%args", str(A_PARAMETERS + 8 * k), "i8"))) for k in range(2)]
     eps = code.load("double", code.at("%args", str(A_EPS), "i8"))
-    if kind.wide == "float":
-        eps = code.new(f"fptrunc double {eps} to float")
-    frame = Frame(
-        code.var("float" if kind.wide == "float" else "double", eps), code.var("i64", code.load("i64", code.at("%args", str(A_LESS), "i8")))
-    )
+    less = code.load("i64", code.at("%args", str(A_LESS), "i8"))
+    frame = Frame(code.var("double", eps), code.var("i64", less))
 
     def line(row: Row, r: str) -> None:
         row.source = code.at("%x", code.new(f"mul i64 {r}, %n"), kind.memory)
