@@ -66,10 +66,10 @@ class CallSite:
         if attrs and not self._special.isdisjoint(attrs):
             if "out" in attrs:
                 return self._call_special(operands, attrs)
-            plan = self._plan_for(operands, attrs)
-            plan.counter.calls += 1
-            self.signature = plan.signature
-            return plan.fn(*operands, **attrs)
+            longer = self._plan_for(operands, attrs)
+            longer.counter.calls += 1
+            self.signature = longer.signature
+            return longer.fn(*operands, **attrs)
         state = self._state
         if state[0] != pool.version:
             state = self._state = (pool.version, {})
