@@ -14,6 +14,7 @@ Sample = tuple[tuple[Any, ...], dict[str, Any]]
 FLOATS = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
 DTYPES = (*FLOATS, np.int32, np.uint8, np.bool_, np.complex64)
 EVERY_DTYPE = tuple(row.numpy for row in dtypes.TABLE)
+INTEGERS = tuple(dtype for dtype in EVERY_DTYPE if dtype.kind in "biu")
 
 
 def tensor(shape: tuple[int, ...], dtype: Any = np.float32, seed: int = 0, low: float = 0.05, high: float = 2.0) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from bcvm_core.ops import registry
 from bcvm_core.ops.registry import OpInfo
 from tests import samples_networks
-from tests.sample_values import DTYPES, EVERY_DTYPE, INDEX, Sample, call, images, key, matrix, tensor
+from tests.sample_values import DTYPES, EVERY_DTYPE, FLOATS, INDEX, Sample, call, images, key, matrix, tensor
 
 __all__ = ["copied", "has_data", "python_samples", "samples", "tensor"]
 
@@ -109,10 +109,11 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     "one_hot": lambda: [call(INDEX, depth=4)],
     "layer_norm": lambda: [
         call(matrix(), normalized_shape=(4,)),
-        call(matrix(), normalized_shape=4, weight=tensor((4,)), bias=tensor((4,), seed=5)),
+        *(call(matrix(t), normalized_shape=4, weight=tensor((4,), t), bias=tensor((4,), t, 5)) for t in FLOATS),
+        *(call(matrix(t)) for t in FLOATS),
     ],
-    "rms_norm": lambda: [call(matrix(), normalized_shape=(4,))],
-    "group_norm": lambda: [call(images(), num_groups=2)],
+    "rms_norm": lambda: [call(matrix(), normalized_shape=(4,)), *(call(matrix(t), weight=tensor((4,), t)) for t in FLOATS)],
+    "group_norm": lambda: [call(images().astype(t), num_groups=2) for t in FLOATS],
     "batch_norm": lambda: [
         call(images(), tensor((4,)), tensor((4,), seed=3)),
         call(images(), *(tensor((4,), seed=s) for s in (1, 2)), weight=tensor((4,)), bias=tensor((4,))),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tests.sample_values import FLOATS, INDEX, Sample, call, images, key, matrix, square, tensor, volume
+from tests.sample_values import FLOATS, INDEX, INTEGERS, Sample, call, images, key, matrix, square, tensor, volume
 
 _CLASSES = np.array([1, 3, 0])
 _SIGNS = np.array([1.0, -1.0, 1.0], np.float32)
@@ -41,8 +41,12 @@ CALLS: dict[str, Callable[[], list[Sample]]] = {
         call(matrix(), _ROWS, tensor((2, 4)), axis=0, reduce="max"),
     ],
     "scatter_add": lambda: [call(matrix(), _ROWS, tensor((2, 4)), axis=0)],
-    "softmax": lambda: [*(call(matrix(dtype)) for dtype in FLOATS), call(matrix(), axis=0), call(matrix(np.int32), axis=1)],
-    "log_softmax": lambda: [*(call(matrix(dtype)) for dtype in FLOATS), call(matrix(), axis=0), call(matrix(np.int32), axis=1)],
+    "softmax": lambda: [*(call(matrix(dtype)) for dtype in (*FLOATS, *INTEGERS)), call(matrix(), axis=0), call(matrix(np.int32), axis=1)],
+    "log_softmax": lambda: [
+        *(call(matrix(dtype)) for dtype in (*FLOATS, *INTEGERS)),
+        call(matrix(), axis=0),
+        call(matrix(np.int32), axis=1),
+    ],
     "index_add": lambda: [
         call(matrix(), np.array([0, 2]), tensor((2, 4)), axis=0),
         call(matrix(), np.array([2, 2]), tensor((2, 4)), axis=0, alpha=0.5),
@@ -121,7 +125,7 @@ CALLS: dict[str, Callable[[], list[Sample]]] = {
         call(images()),
         call(images(), running_mean=tensor((4,)), running_var=tensor((4,)), weight=tensor((4,))),
     ],
-    "instance_norm": lambda: [call(images(), weight=tensor((4,)), bias=tensor((4,)))],
+    "instance_norm": lambda: [*(call(images().astype(t)) for t in FLOATS), call(images(), weight=tensor((4,)), bias=tensor((4,)))],
     "grid_sample": lambda: [
         call(images(), tensor((2, 3, 2, 2)) - 1),
         call(images(), tensor((2, 3, 2, 2)) - 1, mode="bicubic"),

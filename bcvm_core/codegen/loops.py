@@ -30,6 +30,11 @@ class Loop:
         self.ready = False
         self.failed = ""  # why there will be no code
 
+    @classmethod
+    def takes(cls, _op: str, _dtype: str) -> bool:
+        """Whether there is a loop of an op over an element type."""
+        return True
+
     def load(self) -> bool:
         """Take the code from the store; False when it is not there or can't be used."""
         body = store.read(self.name)

@@ -33,9 +33,10 @@ _SOURCES: Final = (
         for name in (
             *("blob", "build", "describe", "driver", "ir", "native", "objects", "primitives", "target"),
             *("arrange_code", "emit_code", "uses_code"),
-            *("entry_code", "general_code", "offsets", "recycle_code", "results_code", "rows_code", "site_code"),
+            *("entry_code", "general_code", "lines_code", "offsets", "recycle_code", "results_code", "rows_code", "site_code"),
         )
     ),
+    *(f"codegen/rows/{name}.py" for name in ("code", "types", "passes", "recipes", "columns", "column_recipes")),
     "ops/algorithms.py",
     "ops/algorithms_f32.py",
     "ops/algorithm_parts.py",

@@ -8,6 +8,7 @@ meanwhile. Both give the same bits, so the change shows in nothing but speed.
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from .loops import MAKERS, Loop, address, compiler_is_there, data_offset_holds, 
 from .loops import forget as forget
 from .loops import loop_for as _any_loop
 from .loops import wait as wait
+from .rows import kernels as rows
 
 Kernel = Callable[..., Any]
 
@@ -81,7 +83,7 @@ def build_all() -> dict[str, str]:
     """Compile and store every loop now; name -> "" or what failed."""
     out = {}
     for op in MAKERS:
-        for dtype in llvm.ELEMENT:
+        for dtype in filter(functools.partial(MAKERS[op].takes, op), llvm.ELEMENT):
             loop = _any_loop(op, dtype)
             out[loop.name] = loop
     wait()
@@ -163,7 +165,7 @@ _COMPOSED: Final[dict[str, tuple[str, Callable[[Any], Kernel]]]] = {
 def kernel_for(op_name: str, dtype: Any) -> Kernel | None:
     """The template kernel of an op for one element type, by the op's calling convention.
 
-    None: the op has no canonical algorithm, the type has none (complex), or code may not or can't be made.
+    None: the op has no canonical algorithm and is none over rows, the type has none (complex), or code may not or can't be made.
     """
     dtype = np.dtype(dtype)
     if not config.current.use_llvm or (dtype.kind not in "biuf" and dtype != evaluate.BFLOAT16) or dtype.itemsize > 8:
@@ -171,7 +173,7 @@ def kernel_for(op_name: str, dtype: Any) -> Kernel | None:
     composed = _COMPOSED.get(op_name)
     algorithm = composed[0] if composed is not None else op_name
     if algorithm not in ALGORITHMS:
-        return None
+        return rows.kernel_for(op_name, dtype.name)
     loop = loop_for(algorithm, _wide(dtype))
     if loop.failed or not (loop.ready or compiler_is_there()):
         return None

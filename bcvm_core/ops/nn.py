@@ -73,9 +73,15 @@ def standardize(values: _Array, axes: tuple[int, ...], eps: Any) -> _Array:
     """(x - mean) / sqrt(var + eps), variance in two passes."""
     mean = mean_of(values, axes)
     variance = var_of(values, axes, trees.count(values, axes), mean)
-    scale = np.sqrt(variance + values.dtype.type(eps))
-    result = values - spread(mean, values.shape, axes)
-    return np.true_divide(result, spread(scale, values.shape, axes), out=result)
+    return over_root(values - spread(mean, values.shape, axes), variance, axes, eps)
+
+
+def over_root(values: _Array, variance: Any, axes: tuple[int, ...], eps: Any) -> _Array:
+    """values / sqrt(variance + eps), fresh; float32 is multiplied by the reciprocal, which is computed in float64 and rounded once."""
+    if values.dtype == trees.F32:
+        reciprocal = 1.0 / np.sqrt(np.asarray(variance, trees.F64) + float(eps))
+        return np.multiply(values, spread(reciprocal.astype(trees.F32), values.shape, axes))
+    return np.true_divide(values, spread(np.sqrt(variance + values.dtype.type(eps)), values.shape, axes))
 
 
 @quiet
@@ -88,8 +94,7 @@ def _layer_norm(x: Any, *, normalized_shape: Any = None, weight: Any = None, bia
 def _rms_norm(x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Any:
     array, values = open_up(x)
     axes = _normalized_axes(array, normalized_shape)
-    scale = np.sqrt(mean_of(values * values, axes) + values.dtype.type(eps))
-    return affine(np.true_divide(values, spread(scale, values.shape, axes)), weight, None, None, array.dtype)
+    return affine(over_root(values, mean_of(values * values, axes), axes, eps), weight, None, None, array.dtype)
 
 
 def _channel_shape(ndim: int) -> list[int]:

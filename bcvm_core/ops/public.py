@@ -84,7 +84,7 @@ def function(name: str) -> Callable[..., Any] | None:
 
 def _run(op: OpInfo, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     try:
-        return registry.run(op, operands, attrs)
+        return registry.executor(op, operands, attrs)
     except Decline:
         return _on_host(op, operands, attrs)
 

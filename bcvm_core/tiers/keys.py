@@ -52,7 +52,7 @@ def _plain(operands: tuple[Any, ...], _attrs: Mapping[str, Any]) -> Any:
         a, b = operands
         if type(a) is _ndarray and type(b) is _ndarray:
             return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous)
-    return tuple([_one(value) for value in operands])
+    return tuple([(value.dtype, value.flags.c_contiguous) if type(value) is _ndarray else type(value) for value in operands])
 
 
 def _elementwise(operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:

@@ -82,7 +82,13 @@ def operand_count(op: OpInfo) -> int | None:
 
 def makes_templates(op: OpInfo) -> bool:
     """Whether kernels of an op are generated, one per element type."""
-    return not op.exact and config.current.use_llvm and op.name in ALGORITHMS and _compiler_is_there()
+    generated = op.name in _OVER_ROWS or (not op.exact and op.name in ALGORITHMS)
+    return generated and config.current.use_llvm and _compiler_is_there()
+
+
+_OVER_ROWS = frozenset(
+    "softmax log_softmax logsumexp layer_norm rms_norm group_norm instance_norm sum prod mean var std argmax argmin cumsum cumprod".split()
+)
 
 
 @functools.cache
@@ -91,7 +97,7 @@ def _compiler_is_there() -> bool:
 
 
 def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
-    if op.exact or not config.current.use_llvm:
+    if not config.current.use_llvm or (op.exact and op.name not in _OVER_ROWS):
         return None
     try:
         templates = importlib.import_module("bcvm_core.codegen.templates")
@@ -108,7 +114,7 @@ def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
 
 
 def generated(op: OpInfo, signature: Signature) -> tuple[KernelEntry, ...]:
-    """The generated kernels that take a signature; none for exact ops."""
+    """The generated kernels that take a signature."""
     name = _element_type(signature)
     entry = None if name not in dtypes.BY_NAME else _template(op, str(name))
     return () if entry is None else (entry,)

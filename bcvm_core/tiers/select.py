@@ -64,7 +64,12 @@ class CallSite:
 
     def __call__(self, *operands: Any, **attrs: Any) -> Any:
         if attrs and not self._special.isdisjoint(attrs):
-            return self._call_special(operands, attrs)
+            if "out" in attrs:
+                return self._call_special(operands, attrs)
+            longer = self._plan_for(operands, attrs)
+            longer.counter.calls += 1
+            self.signature = longer.signature
+            return longer.fn(*operands, **attrs)
         state = self._state
         if state[0] != pool.version:
             state = self._state = (pool.version, {})
@@ -114,9 +119,14 @@ class CallSite:
         if not attrs or self._special.isdisjoint(attrs):
             key = self._key(operands, attrs)
             return state[1].get(key) or self._select(state[1], key, operands, attrs)
-        names = tuple(name for name in attrs if name in self._special and name != "dialect" and attrs[name] is not None)
-        every = operands + tuple(attrs[name] for name in names)
-        key = (names, attrs.get("dialect"), self._key(every, attrs))
+        names: list[str] = []
+        tensors = list(operands)
+        for name, value in attrs.items():
+            if value is not None and name in self._special and name != "dialect":
+                names.append(name)
+                tensors.append(value)
+        every = tuple(tensors)
+        key = (*names, attrs.get("dialect"), self._key(every, attrs))
         return state[1].get(key) or self._select(state[1], key, every, attrs)
 
     # --- selection -------------------------------------------------------------------------

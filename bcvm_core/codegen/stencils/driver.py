@@ -9,10 +9,13 @@ from typing import Any, Final
 from ..loops import MAKERS, Loop, loop_for
 
 SOURCES: Final = (
-    *("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code"),
+    *("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code", "lines_code"),
     *("uses_code", "arrange_code", "emit_code"),
 )
-EXPORTED: Final = ("entry", "site", "drive", "mode", "arrange", "emit", "block_malloc", "block_calloc", "block_realloc", "block_free")
+EXPORTED: Final = (
+    *("entry", "site", "drive", "mode", "line", "line_job", "arrange", "emit"),
+    *("block_malloc", "block_calloc", "block_realloc", "block_free"),
+)
 
 
 class Driver(Loop):

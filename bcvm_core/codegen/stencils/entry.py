@@ -21,10 +21,11 @@ from .kernel import FusedKernel, underflow_ignored
 from .recycle import numpy_function, recycling
 
 _FASTCALL: Final = 0x80
+_RETURN_INDEX: Final = 76  # PyArray_Return
 _EMPTY_INDEX: Final = 184  # PyArray_Empty in NumPy's table of functions
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
@@ -74,11 +75,19 @@ def _allocation_works(function: int) -> bool:
     return True
 
 
+def _scalars_work(function: int) -> bool:
+    """Whether the function at an address takes a reference to an array without axes and makes a scalar of it."""
+    probe = np.array(2.5, np.float32)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(probe))
+    made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(function)(id(probe))
+    return type(made) is np.float32 and made == probe and sys.getrefcount(probe) == 2
+
+
 @cache
-def _runtime() -> int:
+def runtime() -> int:
     """The address of the block of addresses; 0 where native entries can't be made."""
     try:
-        if not _layout_holds() or not _allocation_works(numpy_function(_EMPTY_INDEX)):
+        if not (_layout_holds() and _allocation_works(numpy_function(_EMPTY_INDEX)) and _scalars_work(numpy_function(_RETURN_INDEX))):
             return 0
         values = (
             id(np.ndarray),
@@ -93,10 +102,11 @@ def _runtime() -> int:
             _address("PyEval_SaveThread"),
             _address("PyEval_RestoreThread"),
             *recycling(),
+            numpy_function(_RETURN_INDEX),
         )
     except (AttributeError, ValueError, TypeError, AssertionError):
         return 0
-    block = ctypes.create_string_buffer(struct.pack("<13q", *values))
+    block = ctypes.create_string_buffer(struct.pack("<14q", *values))
     _kept.append(block)
     return ctypes.addressof(block)
 
@@ -104,7 +114,7 @@ def _runtime() -> int:
 @cache
 def _method_at() -> int:
     """The address of the interpreter's description of the function."""
-    definition = _MethodDef(b"fused", driver().entry, _FASTCALL, b"A fused kernel: arrays in, a fresh array out, or None.")
+    definition = MethodDef(b"fused", driver().entry, _FASTCALL, b"A fused kernel: arrays in, a fresh array out, or None.")
     _kept.append(definition)
     return ctypes.addressof(definition)
 
@@ -149,7 +159,7 @@ def _descriptor(kernel: FusedKernel, slow: _Slow, held: _Held) -> bytes:
     words = [
         len(kernel.inputs),
         len(kernel.outputs),
-        _runtime(),
+        runtime(),
         ctypes.addressof(kernel.constants),
         id(slow),
         id(underflow_ignored),
@@ -190,7 +200,7 @@ new_function: Final = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctype
 
 def entry_for(kernel: FusedKernel) -> Callable[..., Any]:
     """The fastest function `(*arrays)` for a kernel."""
-    if not _runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
+    if not runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
         return kernel.call
     held = _Held(kernel)
     function: Callable[..., Any] = new_function(_method_at(), held.descriptor, held)

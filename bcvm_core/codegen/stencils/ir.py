@@ -110,6 +110,17 @@ class Emitter(LlvmBuilder):
 
     # -- algorithms -----------------------------------------------------------------------------
 
+    def note(self, masks: list[str]) -> None:
+        """Add the lanes of some masks to the event word."""
+        some = masks[0]
+        for mask in masks[1:]:
+            some = self.new(f"or {self.vector('i1')} {some}, {mask}")
+        bits = self.new(f"bitcast {self.vector('i1')} {some} to i{self.lanes}")
+        place = self.fixed_place(WORD_AT)
+        self.plain(f"%word = load i{self.lanes}, ptr {place}")
+        self.plain(f"%noted = or i{self.lanes} %word, {bits}")
+        self.plain(f"store i{self.lanes} %noted, ptr {place}")
+
     def compute_in_single(self) -> None:
         """From here on algorithms compute in float32."""
         self.floating, self.integer = "float", "i32"

@@ -19,6 +19,7 @@ DESCR: Final = 56
 FLAGS: Final = 64
 C_ORDER: Final = 1
 F_ORDER: Final = 2
+IS_ALIGNED: Final = 256
 BYTES_HEAD: Final = 32  # where a bytes object's bytes begin
 
 # runtime: addresses
@@ -35,6 +36,7 @@ R_SAVE_THREAD: Final = 72  # give the interpreter's lock away
 R_RESTORE_THREAD: Final = 80
 R_SET_HANDLER: Final = 88  # NumPy's way to choose who allocates; 0 where results are not recycled
 R_HANDLER: Final = 96
+R_RETURN: Final = 104  # makes a scalar of an array without axes
 
 # descriptor
 D_INPUTS: Final = 0
@@ -53,6 +55,28 @@ CODES_MAX: Final = 6
 D_OPERANDS: Final = 224  # per operand, inputs first: address of its dtype, bytes of an element
 OPERAND_SIZE: Final = 16
 MAX_OPERANDS: Final = 16
+
+# descriptor of a kernel over rows: as above, with these in the place of the codes
+L_KERNEL: Final = 72  # kernel(outer, n, inner, x, result, arguments)
+L_COLUMNS: Final = 80  # the same where inner is not 1; 0: there is none
+L_FIRST: Final = 88  # the first and the last reduced axis, counted as Python does
+L_LAST: Final = 96
+L_FORM: Final = 104  # of the result: 0 as x, 1 without the reduced axes, 2 with 1 in their place
+L_QUIET: Final = 112  # 1: floating-point events are nobody's business
+L_EPS: Final = 120  # a double
+L_LESS: Final = 128  # degrees of freedom; rows must be longer
+L_ARGUMENTS: Final = 48  # bytes of a kernel's arguments: two pointers, eps, degrees of freedom, first column and how many (0: all)
+
+# job of `line_job`
+L_JOB_KERNEL: Final = 0
+L_JOB_OUTER: Final = 8
+L_JOB_COUNT: Final = 16
+L_JOB_INNER: Final = 24
+L_JOB_X: Final = 32
+L_JOB_Y: Final = 40
+L_JOB_MODE: Final = 48
+L_JOB_STATUS: Final = 56
+L_JOB_ARGUMENTS: Final = 64
 
 # job of `drive`
 J_CODE: Final = 0

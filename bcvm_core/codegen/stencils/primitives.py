@@ -110,7 +110,7 @@ def _noting(plain: Emit, first: bool) -> Emit:
     def emit(e: Emitter, a: str, b: str) -> str:
         number, other = (b, a) if first else (a, b)
         mask = f"{e.compare('uno', 'float', other, other)}, {e.compare('ord', 'float', number, number)}"
-        _note(e, [e.new(f"and {e.vector('i1')} {mask}")])
+        e.note([e.new(f"and {e.vector('i1')} {mask}")])
         return plain(e, a, b)
 
     return emit
@@ -133,7 +133,7 @@ def _noting_compare(name: str) -> Emit:
     """A comparison of bfloat16, where a NaN is an event."""
 
     def emit(e: Emitter, a: str, b: str) -> str:
-        _note(e, [e.compare("uno", "float", a, b)])
+        e.note([e.compare("uno", "float", a, b)])
         return _as_bool(e, e.compare(f"o{name}", "float", a, b))
 
     return emit
@@ -283,7 +283,7 @@ def _quotient(t: str, remainder: bool) -> Emit:
         is_zero = e.compare("eq", element, b, zero)
         if signed:
             smallest = e.compare("eq", element, a, e.same(element, str(-(1 << (8 * SIZE[t] - 1)))))
-            _note(e, [e.new(f"and {e.vector('i1')} {smallest}, {e.compare('eq', element, b, e.same(element, '-1'))}")])
+            e.note([e.new(f"and {e.vector('i1')} {smallest}, {e.compare('eq', element, b, e.same(element, '-1'))}")])
         safe = e.choose("double", is_zero, e.same("double", "0.0"), whole)
         quotient = e.convert("trunc", "i64", e.convert("fptosi", "double", safe, "i64"), element)
         if not remainder:
@@ -307,7 +307,7 @@ def _long_quotient(t: str, remainder: bool) -> Emit:
             smallest = e.compare("eq", element, a, e.same(element, str(-(1 << 63))))
             over = e.new(f"and {e.vector('i1')} {smallest}, {e.compare('eq', element, b, e.same(element, '-1'))}")
             bad = e.new(f"or {e.vector('i1')} {is_zero}, {over}")
-        _note(e, [bad])
+        e.note([bad])
         divisor = e.choose(element, bad, one, b)
         towards_zero = e.new(f"{'sdiv' if signed else 'udiv'} {v} {a}, {divisor}")
         rest = e.new(f"sub {v} {a}, {e.new(f'mul {v} {towards_zero}, {divisor}')}")
@@ -464,18 +464,7 @@ def _note_masks(e: Emitter, flags: dict[str, Any]) -> None:
     """Note the events that arithmetic itself does not raise."""
     masks = [mask.name for kind, mask in flags.items() if kind in ("divide", "invalid", "large")]
     if masks:
-        _note(e, masks)
-
-
-def _note(e: Emitter, masks: list[str]) -> None:
-    some = masks[0]
-    for mask in masks[1:]:
-        some = e.new(f"or {e.vector('i1')} {some}, {mask}")
-    bits = e.new(f"bitcast {e.vector('i1')} {some} to i{e.lanes}")
-    place = e.fixed_place(0)
-    e.plain(f"%word = load i{e.lanes}, ptr {place}")
-    e.plain(f"%noted = or i{e.lanes} %word, {bits}")
-    e.plain(f"store i{e.lanes} %noted, ptr {place}")
+        e.note(masks)
 
 
 @cache

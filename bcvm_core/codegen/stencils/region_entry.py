@@ -16,7 +16,7 @@ from typing import Any, Final
 from ... import config
 from . import offsets as c
 from .driver import driver
-from .entry import _address, _MethodDef, _runtime
+from .entry import MethodDef, _address, runtime
 
 _LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
 
@@ -58,7 +58,7 @@ def _trace_offset() -> int:
 
 @cache
 def _method() -> Any:
-    return _MethodDef(b"site", driver().site, 0x80, b"A region in machine code.")
+    return MethodDef(b"site", driver().site, 0x80, b"A region in machine code.")
 
 
 class NativeSite:
@@ -82,7 +82,7 @@ class NativeSite:
             (c.S_GUARDS, len(guards)),
             (c.S_TUPLE, int(in_tuple)),
             (c.S_LOOKS, _LOOKS),
-            (c.S_RUNTIME, _runtime()),
+            (c.S_RUNTIME, runtime()),
             *((c.S_GUARD + 8 * k, id(guard)) for k, guard in enumerate(guards)),
         )
         make = ctypes.pythonapi.PyCFunction_NewEx
@@ -110,4 +110,4 @@ def available(entry: Any) -> bool:
     """Whether a native form can be made around a kernel's entry."""
     if not isinstance(getattr(entry, "__self__", None), bytes):  # the kernel's Python call, where there is no native one
         return False
-    return bool(driver().site) and bool(_runtime()) and _trace_offset() >= 0
+    return bool(driver().site) and bool(runtime()) and _trace_offset() >= 0

@@ -211,11 +211,11 @@ def _status(field: str) -> int:
     return int(next(line for line in text.splitlines() if line.startswith(field)).split()[1]) * 1024
 
 
-def serve(peer: Peer) -> None:
+def serve(peer: Peer, make: type[Worker] = Worker) -> None:
     """Answer requests until the input ends. What libraries print goes to standard error."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    worker = Worker(peer)
+    worker = make(peer)
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -98,14 +98,14 @@ def test_it_takes_no_keywords_and_any_number_of_arguments() -> None:
 
 def test_python_takes_over_where_layouts_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "_layout_holds", lambda: False)
-    entries._runtime.cache_clear()
+    entries.runtime.cache_clear()
     try:
         kernel = kernel_for(ONE)
         x = np.linspace(-1, 1, 50, dtype=np.float32)
         assert kernel.entry == kernel.call
         assert_same_bits(kernel.entry(x), np.maximum(x, np.float32(0)) + np.float32(1))
     finally:
-        entries._runtime.cache_clear()
+        entries.runtime.cache_clear()
 
 
 def test_many_operands_go_the_python_way() -> None:

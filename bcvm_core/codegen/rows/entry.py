@@ -1,0 +1,165 @@
+"""A row kernel as a function of arrays: `Entry(...)(x, *parameters)` gives a fresh result, or None where the op's definition must do it.
+
+The native function takes what is dense and of moderate size; larger calls come back to Python and
+are cut up among threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from ..stencils import offsets as c
+from ..stencils import threads
+from ..stencils.driver import driver
+from ..stencils.entry import MethodDef, new_function, runtime
+from ..stencils.kernel import underflow_ignored
+from ..stencils.recycle import empty
+from .loop import RowLoop
+
+_FASTCALL: Final = 0x80
+LARGE_NS: Final = 400_000  # calls that take longer than this run on several cores
+RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
+PIECES: Final = 4  # per thread
+_COLUMNS_MIN: Final = 256  # columns of a piece
+_kept: list[Any] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How a kernel is called. `first`, `last`: the reduced axes, counted as Python does; `form`: of the result, as in `offsets.py`."""
+
+    first: int
+    last: int
+    form: int
+    quiet: bool
+    parameters: int = 0
+    eps: float = 0.0
+    less: int = 0
+
+
+@cache
+def _method() -> MethodDef:
+    definition = MethodDef(b"rows", driver().addresses["line"], _FASTCALL, b"A kernel over rows: arrays in, a fresh array out, or None.")
+    _kept.append(definition)
+    return definition
+
+
+class Entry:
+    """What belongs to one function; it is the function's module, and takes the calls that the native code does not."""
+
+    __slots__ = ("loop", "how", "dtype", "result", "limit", "descriptor", "__weakref__")
+
+    def __init__(self, loop: RowLoop, how: Call, dtype: Any, result: Any, ns: float) -> None:
+        self.loop, self.how, self.dtype, self.result = loop, how, dtype, result
+        self.limit = int(LARGE_NS / ns) if threads.cores() > 1 else 1 << 62
+        self.descriptor = self._describe(int(RELEASE_NS / ns))
+
+    def _describe(self, release: int) -> bytes:
+        how, loop = self.how, self.loop
+        count = 1 + how.parameters
+        body = bytearray(c.D_OPERANDS + c.OPERAND_SIZE * (count + 1))
+        struct.pack_into("<8q", body, 0, count, 1, runtime(), 0, id(self), id(underflow_ignored), self.limit, release)
+        struct.pack_into("<6q", body, c.L_KERNEL, loop.rows, loop.columns, how.first, how.last, how.form, how.quiet)
+        struct.pack_into("<dq", body, c.L_EPS, how.eps, how.less)
+        for k, dtype in enumerate((self.dtype,) * count + (self.result,)):
+            struct.pack_into("<qq", body, c.D_OPERANDS + c.OPERAND_SIZE * k, id(dtype), dtype.itemsize)
+        return bytes(body)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The call in Python, cut into pieces; None where the definition must do it."""
+        how = self.how
+        if len(arrays) != 1 + how.parameters:
+            return None
+        for x in arrays:
+            if type(x) is not np.ndarray or x.dtype != self.dtype or not (x.flags.c_contiguous and x.flags.aligned):
+                return None
+        x = arrays[0]
+        first, last = (a + x.ndim if a < 0 else a for a in (how.first, how.last))
+        if first < 0 or last >= x.ndim or last < first:
+            return None
+        lengths = x.shape[first : last + 1]
+        outer, n, inner = (math.prod(part) for part in (x.shape[:first], lengths, x.shape[last + 1 :]))
+        kernel = self.loop.rows if inner == 1 else self.loop.columns
+        if not x.size or n <= how.less or any(p.shape != lengths for p in arrays[1:]) or not kernel:
+            return None
+        made = empty(_result_shape(x.shape, first, last, how.form), self.result)
+        common = struct.pack("<q", kernel), struct.pack("<2qdq", *self._pointers(arrays[1:]), how.eps, how.less)
+        if inner == 1:
+            steps = n * x.itemsize, self.result.itemsize * (n if how.form == 0 else 1)
+            pieces = _rows(outer, n, _address(x), _address(made), *steps)
+        else:
+            steps = n * inner * x.itemsize, self.result.itemsize * inner * (n if how.form == 0 else 1)
+            pieces = _columns(outer, n, inner, _address(x), _address(made), *steps)
+        raised = _run(common, pieces)
+        if raised and not how.quiet and (raised & c.HARD or not underflow_ignored()):
+            return None
+        return made if made.ndim else made[()]
+
+    def _pointers(self, parameters: tuple[Any, ...]) -> list[int]:
+        return [_address(p) for p in parameters] + [0] * (2 - len(parameters))
+
+
+def _rows(outer: int, n: int, x: int, y: int, x_step: int, y_step: int) -> Iterator[tuple[int, ...]]:
+    """Pieces of some rows each: (rows, n, 1, x, result, first column, columns)."""
+    height = max(1, -(-outer // (PIECES * threads.cores())))
+    for start in range(0, outer, height):
+        yield min(height, outer - start), n, 1, x + start * x_step, y + start * y_step, 0, 0
+
+
+def _columns(outer: int, n: int, inner: int, x: int, y: int, x_step: int, y_step: int) -> Iterator[tuple[int, ...]]:
+    """Pieces of some of the outer axis each, or of some columns where that is short."""
+    share = PIECES * threads.cores()
+    if outer >= share:
+        height = -(-outer // share)
+        for start in range(0, outer, height):
+            yield min(height, outer - start), n, inner, x + start * x_step, y + start * y_step, 0, 0
+        return
+    width = max(_COLUMNS_MIN, -(-inner // share + 15) & -16)
+    for first in range(0, inner, width):
+        yield outer, n, inner, x, y, first, min(width, inner - first)
+
+
+def _run(common: tuple[bytes, bytes], pieces: Iterable[tuple[int, ...]]) -> int:
+    """All pieces: the floating-point events that they raised."""
+    run, mode, status = _line_job(), driver().mode(), 0
+
+    def piece(part: tuple[int, ...]) -> None:
+        nonlocal status
+        job = ctypes.create_string_buffer(common[0] + struct.pack("<7q", *part[:5], mode, 0) + common[1] + struct.pack("<2q", *part[5:]))
+        run(ctypes.addressof(job))
+        status |= struct.unpack_from("<q", job, c.L_JOB_STATUS)[0]
+
+    threads.workers.run(piece, list(pieces), threads.cores())
+    return status
+
+
+def _address(x: Any) -> int:
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
+@cache
+def _line_job() -> Any:
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver().addresses["line_job"])
+
+
+def _result_shape(shape: tuple[int, ...], first: int, last: int, form: int) -> tuple[int, ...]:
+    middle = (shape[first : last + 1], (), (1,) * (last + 1 - first))[form]
+    return shape[:first] + middle + shape[last + 1 :]
+
+
+def entry_for(loop: RowLoop, how: Call, dtype: Any, result: Any, ns: float) -> Callable[..., Any] | None:
+    """The function of a kernel whose code is ready; None where the interpreter's layout is not the known one."""
+    if not runtime() or not driver().addresses:
+        return None
+    held = Entry(loop, how, dtype, result, ns)
+    function: Callable[..., Any] = new_function(ctypes.addressof(_method()), held.descriptor, held)
+    return function
