@@ -1,0 +1,81 @@
+"""Convolution of float32 images by oneDNN: what `ops.conv` asks first.
+
+Images are computed with their channels innermost, whatever `layout` says about the order of the axes. What lies otherwise is copied
+first. Which implementation runs follows from shapes alone; what the library has no fast implementation for runs by im2col.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ...ops import conv
+from ..stencils.recycle import empty
+from .library import Library, OneDNNError, library
+from .primitives import Convolution, ConvolutionKey, convolution, mover
+from .weights import weights
+
+_Array = np.ndarray[Any, Any]
+_F32: Final = np.dtype(np.float32)
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes: NCHW to NHWC, and back
+
+
+def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geometry) -> _Array | None:
+    """As `ops.conv.by_library`; the result is contiguous."""
+    found = library()
+    if found is None or not (x.size and weight.size):
+        return None
+    groups, layout, size, stride, dilation, edges, out = geometry
+    images = x if layout == "NHWC" else x.transpose(_LAST)
+    shape = images.shape[0], images.shape[3], *size
+    key = ConvolutionKey(shape, weight.shape, groups, stride, dilation, edges, out, bias is not None)
+    try:
+        made = run(found, convolution(found, key), images, weight, bias)
+    except OneDNNError:
+        return None
+    return made if layout == "NHWC" else plain(made.transpose(_FIRST))
+
+
+def run(found: Library, made: Convolution, images: _Array, w: _Array, b: _Array | None, *numbers: _Array) -> _Array:
+    """The convolution of (n, height, width, channels); `numbers`: what its post-ops take, one per channel. Raises OneDNNError."""
+    images, w = channels_last(found, images), readable(w)
+    packed = weights.packed(found, w, made.format)
+    result = empty(made.out_shape, _F32)
+    more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
+    made.run((_address(images), packed.address, _address(result), *map(_address, more)))
+    return result  # type: ignore[no-any-return]
+
+
+def _address(x: _Array) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def readable(x: _Array) -> _Array:
+    """The array in C order at an address that the library can read."""
+    return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=["C", "A"])
+
+
+def channels_last(found: Library, images: _Array) -> _Array:
+    """(n, height, width, channels) in C order; images in plain order are moved by the library."""
+    if images.flags.c_contiguous and images.flags.aligned:
+        return images
+    before = images.transpose(_FIRST)
+    if not (before.flags.c_contiguous and before.flags.aligned):
+        return np.require(images, requirements=["C", "A"])
+    made = empty(images.shape, _F32)
+    with found.limits(1):
+        mover(found, before.shape, True)((_address(before), _address(made)))
+    return made  # type: ignore[no-any-return]
+
+
+def plain(x: _Array) -> _Array:
+    """(n, channels, height, width) in C order, of an array in which the channels lie innermost."""
+    found = library()
+    if x.flags.c_contiguous or found is None or not x.transpose(_LAST).flags.c_contiguous or x.dtype != _F32 or not x.size:
+        return np.ascontiguousarray(x)
+    made = empty(x.shape, _F32)
+    with found.limits(1):
+        mover(found, x.shape, False)((_address(x), _address(made)))
+    return made  # type: ignore[no-any-return]
