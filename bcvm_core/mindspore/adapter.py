@@ -18,7 +18,7 @@ from .. import dtypes, fpstatus
 from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
-from ..ops import registry
+from ..ops import order, registry
 from ..ops.registry import OpInfo
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .memory import DType
@@ -88,11 +88,20 @@ class Adapter:
         """
         if is_recorded():
             raise Decline("MindSpore records this call")
-        if memory.within.program and (op.shape_rule == "view" or op.name in _SHARING):
+        return self._held(op, kernel_call, operands, attrs) if memory.within.program else self._call(op, kernel_call, operands, attrs)
+
+    def _held(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The same within a flat program, where results of convolutions keep their channels innermost as long as ops don't mind."""
+        if op.shape_rule == "view" or op.name in _SHARING:
             memory.lay_out(operands)
             result = self._call(op, kernel_call, operands, attrs)
             memory.note_views(operands, result)
             return result
+        if op.name in order.KEEPING:
+            with order.kept():
+                return self._call(op, kernel_call, operands, attrs)
+        if op.fuse != "elementwise" and op.name not in order.FOLLOWING:
+            memory.make_plain((*operands, *attrs.values()))
         return self._call(op, kernel_call, operands, attrs)
 
     def _call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -118,15 +127,22 @@ def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
         if is_recorded() or not all(isinstance(v, memory.TENSORS) for v in values):
             return None
         try:
-            result = kernel(*map(memory.view, values))
+            arrays = list(map(memory.view, values))
+            last = memory.within.program and all(map(order.channels_innermost, arrays))  # dense, so the kernel sees them as that
+            result = kernel(*([x.transpose(order.LAST) for x in arrays] if last else arrays))
         except Decline:
             return None
         if result is None:
             return None
-        made = memory.Held if memory.within.program else _from_numpy
+        made = _held_last if last else memory.Held if memory.within.program else _from_numpy
         return tuple(map(made, result)) if type(result) is tuple else made(result)
 
     return call
+
+
+def _held_last(array: Any) -> memory.Held:
+    """A result computed with the channels on the last axis."""
+    return memory.Held(array.transpose(order.FIRST))
 
 
 def _same(given: Any, value: Any) -> bool:

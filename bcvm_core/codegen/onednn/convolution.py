@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...ops import conv
+from ...ops.order import FIRST, LAST, channels_innermost, is_kept
 from ..stencils.recycle import empty
 from .library import Library, OneDNNError, library
 from .primitives import Convolution, ConvolutionKey, convolution, mover
@@ -18,23 +19,24 @@ from .weights import weights
 
 _Array = np.ndarray[Any, Any]
 _F32: Final = np.dtype(np.float32)
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # axes: NCHW to NHWC, and back
 
 
 def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geometry) -> _Array | None:
-    """As `ops.conv.by_library`; the result is contiguous."""
+    """As `ops.conv.by_library`; the result is contiguous unless its order is `order.is_kept`."""
     found = library()
     if found is None or not (x.size and weight.size):
         return None
     groups, layout, size, stride, dilation, edges, out = geometry
-    images = x if layout == "NHWC" else x.transpose(_LAST)
+    images = x if layout == "NHWC" else x.transpose(LAST)
     shape = images.shape[0], images.shape[3], *size
     key = ConvolutionKey(shape, weight.shape, groups, stride, dilation, edges, out, bias is not None)
     try:
         made = run(found, convolution(found, key), images, weight, bias)
     except OneDNNError:
         return None
-    return made if layout == "NHWC" else plain(made.transpose(_FIRST))
+    if layout == "NHWC":
+        return made
+    return made.transpose(FIRST) if is_kept() else plain(made.transpose(FIRST))
 
 
 def run(found: Library, made: Convolution, images: _Array, w: _Array, b: _Array | None, *numbers: _Array) -> _Array:
@@ -61,7 +63,7 @@ def channels_last(found: Library, images: _Array) -> _Array:
     """(n, height, width, channels) in C order; images in plain order are moved by the library."""
     if images.flags.c_contiguous and images.flags.aligned:
         return images
-    before = images.transpose(_FIRST)
+    before = images.transpose(FIRST)
     if not (before.flags.c_contiguous and before.flags.aligned):
         return np.require(images, requirements=["C", "A"])
     made = empty(images.shape, _F32)
@@ -73,7 +75,7 @@ def channels_last(found: Library, images: _Array) -> _Array:
 def plain(x: _Array) -> _Array:
     """(n, channels, height, width) in C order, of an array in which the channels lie innermost."""
     found = library()
-    if x.flags.c_contiguous or found is None or not x.transpose(_LAST).flags.c_contiguous or x.dtype != _F32 or not x.size:
+    if found is None or x.dtype != _F32 or not x.size or not channels_innermost(x):
         return np.ascontiguousarray(x)
     made = empty(x.shape, _F32)
     with found.limits(1):

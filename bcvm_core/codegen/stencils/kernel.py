@@ -97,7 +97,7 @@ class FusedKernel:
         """The code for a set of inputs (bits) that have one element all along the inner axis. Raises NotFusable."""
         found = self.codes.get(repeated)
         if found is None:
-            # Constants are data: graphs that differ in them share code. The pointers of outputs lie behind those of all inputs, even unread.
+            # Constants are data: graphs that differ in them share code. Pointers of outputs lie behind those of all inputs, even unread.
             key = (self.lowered.values, self.lowered.stores, len(self.inputs), repeated)
             found = self._splicer.codes.get(key)
             if found is None:
