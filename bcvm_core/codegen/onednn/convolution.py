@@ -6,11 +6,13 @@ first. Which implementation runs follows from shapes alone; what the library has
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from ...ops import conv
+from ...ops import conv, pending
 from ...ops.order import FIRST, LAST, channels_innermost, is_kept
 from ..stencils.recycle import empty
 from .library import Library, OneDNNError, library
@@ -31,7 +33,10 @@ def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geom
     shape = images.shape[0], images.shape[3], *size
     key = ConvolutionKey(shape, weight.shape, groups, stride, dilation, edges, out, bias is not None)
     try:
-        made = run(found, convolution(found, key), images, weight, bias)
+        primitive = convolution(found, key)
+        if layout == "NCHW" and is_kept() and pending.is_asked():
+            return pending.add(Waiting(found, key, primitive, images, weight, bias))
+        made = run(found, primitive, images, weight, bias)
     except OneDNNError:
         return None
     if layout == "NHWC":
@@ -39,14 +44,49 @@ def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geom
     return made.transpose(FIRST) if is_kept() else plain(made.transpose(FIRST))
 
 
-def run(found: Library, made: Convolution, images: _Array, w: _Array, b: _Array | None, *numbers: _Array) -> _Array:
+class Waiting:
+    """As `pending.Pending`: what a convolution needs, and the memory of its result."""
+
+    def __init__(
+        self, found: Library, key: ConvolutionKey, primitive: Convolution, images: _Array, weight: _Array, bias: _Array | None
+    ) -> None:
+        self.library, self.key, self.primitive = found, key, primitive
+        self.images, self.weight, self.bias = images, weight, bias
+        self.memory = empty(primitive.out_shape, _F32)
+        self.result = self.memory.transpose(FIRST)
+        self.thread = threading.get_ident()
+
+    def fill(self, steps: pending.Steps = ()) -> bool:
+        """As `pending.Pending.fill`. Raises OneDNNError where the library fails."""
+        primitive = self.primitive
+        if steps:
+            try:
+                primitive = convolution(self.library, self.key._replace(steps=tuple(name for name, _ in steps)))
+            except OneDNNError:
+                return False
+            if primitive.implementation != self.primitive.implementation:
+                return False
+        run(self.library, primitive, self.images, self.weight, self.bias, [number for _, number in steps], self.memory)
+        return True
+
+
+def run(
+    found: Library,
+    made: Convolution,
+    images: _Array,
+    w: _Array,
+    b: _Array | None,
+    numbers: Sequence[_Array] = (),
+    result: _Array | None = None,
+) -> _Array:
     """The convolution of (n, height, width, channels); `numbers`: what its post-ops take, one per channel. Raises OneDNNError."""
     images, w = channels_last(found, images), readable(w)
     packed = weights.packed(found, w, made.format)
-    result = empty(made.out_shape, _F32)
+    if result is None:
+        result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
     made.run((_address(images), packed.address, _address(result), *map(_address, more)))
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _address(x: _Array) -> int:

@@ -24,7 +24,7 @@ from .library import SLICES, Argument, Library, OneDNNError, vector
 Pair = tuple[int, int]
 
 SRC, DST, WEIGHTS, BIAS, SCRATCH, FROM, TO = 1, 17, 33, 41, 80, 1, 17
-_POST_OPERAND: Final = 16384  # times (number of the post-op + 1), with the bits of its second source
+_POST_OPERAND: Final = 32768  # times (number of the post-op + 1), with the bits of its second source
 _SECOND_SOURCE: Final = 2
 _FORWARD_INFERENCE, _DIRECT = 96, 1
 _IMPLEMENTATION, _WEIGHTS_MD, _SCRATCH_MD = 8, 131, 136
