@@ -21,7 +21,7 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
     """Every test runs on both paths; where there is no oneDNN, once."""
     if request.param == "onednn" and onednn.library() is None:
         pytest.skip(onednn.state()[1])
-    with config.override(onednn="auto" if request.param == "onednn" else "0"):
+    with config.override(onednn=config.current.onednn if request.param == "onednn" else "0"):
         yield request.param
 
 

@@ -6,6 +6,7 @@ first. Which implementation runs follows from shapes alone; what the library has
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,11 +16,13 @@ import numpy as np
 from ...ops import conv, pending
 from ...ops.order import FIRST, LAST, channels_innermost, is_kept
 from ..stencils.recycle import empty
+from . import threadpool
 from .library import Library, OneDNNError, library
 from .primitives import Convolution, ConvolutionKey, convolution, mover
 from .weights import weights
 
 _Array = np.ndarray[Any, Any]
+SEVERAL: Final = 1e8  # operations from which on a convolution runs on several threads: a millisecond or so on one
 _F32: Final = np.dtype(np.float32)
 
 
@@ -85,7 +88,11 @@ def run(
     if result is None:
         result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
-    made.run((_address(images), packed.address, _address(result), *map(_address, more)))
+    places = (_address(images), packed.address, _address(result), *map(_address, more))
+    if made.flops < SEVERAL:
+        made.run(places)
+    else:
+        threadpool.run(found, functools.partial(made.run, places))
     return result
 
 

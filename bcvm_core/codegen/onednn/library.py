@@ -110,6 +110,9 @@ class Library:
             raise OneDNNError(f"{path} is oneDNN {self.version}; 3 is needed")
         self.has_pool = found.cpu_runtime == _THREADPOOL
         self._limits = _limits(long_calls, found.cpu_runtime)
+        if self.has_pool:
+            self.threadpool_interop_stream_create = short_calls.dnnl_threadpool_interop_stream_create
+            self.threadpool_interop_stream_create.argtypes = (_OUT, _HANDLE, _HANDLE)
         self.engine = self.made(self.engine_create, _CPU, 0)
         self.stream = self.made(self.stream_create, self.engine, 1)
 

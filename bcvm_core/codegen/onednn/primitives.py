@@ -133,6 +133,7 @@ class Convolution:
         o, per_group, kh, kw = key.weight
         self.dims: tuple[int, ...] = (key.groups, o // key.groups, per_group, kh, kw) if key.groups > 1 else key.weight
         self.out_shape = n, *key.out, o
+        self.flops = 2.0 * n * o * key.out[0] * key.out[1] * per_group * kh * kw
         channel = library.dense((1, o, 1, 1), (o, 1, o, o))
         source = library.dense((n, c, height, width), channels_last(c, height, width))
         result = library.dense((n, o, *key.out), channels_last(o, *key.out))
@@ -145,6 +146,7 @@ class Convolution:
             + (vector(key.stride), vector([d - 1 for d in key.dilation]), vector((top, left)), vector((bottom, right))),
             (key.steps, channel),
         )
+        self.key = key
         self.implementation = _vectorised(library, descriptor)
         weight = c_void_p(library.primitive_desc_query_md(descriptor, _WEIGHTS_MD, 0))
         self.format = format_number(library, self.dims, weight)
