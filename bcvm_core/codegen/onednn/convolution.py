@@ -89,7 +89,10 @@ def run(
         result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
     places = (_address(images), packed.address, _address(result), *map(_address, more))
-    if made.flops < SEVERAL:
+    if not found.has_pool:
+        with found.limits(1):
+            made.run(places)
+    elif made.flops < SEVERAL:
         made.run(places)
     else:
         threadpool.run(found, functools.partial(made.run, places))
