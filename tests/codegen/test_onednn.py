@@ -185,7 +185,10 @@ def test_steps_after_a_convolution_have_the_bits_of_ops_after_it() -> None:
     done = 0
     for x, w, _, attrs in random_calls(40):
         x[0, 0, 2, 2], x[-1, -1, 5, 5] = np.nan, np.inf
-        made = primitive(x, w, attrs)
+        try:
+            made = primitive(x, w, attrs)
+        except library.OneDNNError:  # im2col does it
+            continue
         numbers = [data(w.shape[0], 11 + k) for k in range(4)]
         images = np.ascontiguousarray(x.transpose(order.LAST))
         plain = convolution.run(found, made, images, w, None)

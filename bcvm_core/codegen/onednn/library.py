@@ -7,6 +7,7 @@ instruction set, no number of threads beyond a call of ours. What it may use is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.metadata
@@ -216,16 +217,22 @@ def _limits(library: ctypes.CDLL, runtime: int) -> Any:
 # -- finding it -----------------------------------------------------------------------------------
 
 
+def of_mindspore() -> list[Path]:
+    """The file within MindSpore; none where that is not installed."""
+    loaded = sys.modules.get("mindspore")
+    spec = importlib.util.find_spec("mindspore") if loaded is None else getattr(loaded, "__spec__", None)
+    folders = (spec.submodule_search_locations or ()) if spec is not None else ()
+    return [path for folder in folders if (path := Path(folder) / "lib" / "libdnnl.so.3").exists()]
+
+
 def candidates() -> Iterator[tuple[str, Path]]:
     """(where it comes from, file) of each library that may be there."""
     named = config.current.onednn
     if os.sep in named:
         yield "BCVM_ONEDNN", Path(named)
         return
-    loaded = sys.modules.get("mindspore")
-    spec = importlib.util.find_spec("mindspore") if loaded is None else getattr(loaded, "__spec__", None)
-    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-        yield "MindSpore", Path(folder) / "lib" / "libdnnl.so.3"
+    for path in of_mindspore():
+        yield "MindSpore", path
     try:
         files = importlib.metadata.files(_WHEEL) or []
     except importlib.metadata.PackageNotFoundError:
@@ -263,6 +270,13 @@ def _known() -> tuple[Library | None, str]:
     return found
 
 
+def _leave_its_name_to_mindspore() -> None:
+    """The loader gives whoever asks for "libdnnl.so.3" the first one that is loaded: MindSpore, imported later, must get its own."""
+    for path in of_mindspore():
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(path))
+
+
 def _find() -> tuple[Library | None, str]:
     if not (sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")):
         return None, "only Linux on x86-64 was tried"
@@ -272,6 +286,8 @@ def _find() -> tuple[Library | None, str]:
             reasons.append(f"{path} does not exist")
             continue
         try:
+            if origin != "MindSpore":
+                _leave_its_name_to_mindspore()
             return Library(path), origin
         except OneDNNError as error:
             reasons.append(str(error))

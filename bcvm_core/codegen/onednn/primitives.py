@@ -255,7 +255,7 @@ _lock = threading.Lock()
 
 
 def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
-    """The primitive for `key`, made within this call if it is not there; OneDNNError is kept and raised again like one."""
+    """The primitive for `key`, made within this call if it is not there. Raises OneDNNError, and keeps why."""
     full = (id(library), key)
     found = _kept.get(full)
     if found is None:
@@ -268,8 +268,8 @@ def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
     else:
         with contextlib.suppress(KeyError):  # another thread has just dropped it
             _kept.move_to_end(full)
-    if isinstance(found, OneDNNError):
-        raise found
+    if type(found) is str:
+        raise OneDNNError(found)
     return found
 
 
@@ -278,7 +278,7 @@ def _made(library: Library, make: Callable[[], Any]) -> Any:
         with library.limits(SLICES):
             return make()
     except OneDNNError as error:
-        return error
+        return str(error)
 
 
 def convolution(library: Library, key: ConvolutionKey) -> Convolution:
