@@ -111,6 +111,20 @@ def _core() -> Iterator[Finding]:
     yield _executable_memory()
     yield _kernel_cache()
     yield _fused_kernels()
+    yield _convolutions()
+
+
+def _convolutions() -> Finding:
+    """What computes convolutions of float32 here."""
+    from .codegen.onednn import library
+
+    found, origin = library.state()
+    if found is not None:
+        return Finding("core", "oneDNN", OK, f"{found.version} ({origin}), {'several threads' if found.has_pool else 'one thread'}")
+    cost = "convolutions run by im2col and BLAS: up to twice as long in large images"
+    if not library.wanted():
+        return Finding("core", "oneDNN", NOTE, origin, cost)
+    return Finding("core", "oneDNN", MISSING, origin, cost, "pip install 'bcvm[onednn]'")
 
 
 def _fused_kernels() -> Finding:
