@@ -59,6 +59,8 @@ class Config:
     fuse: bool = True  # BCVM_FUSE=0: no fused kernels, every op runs by itself
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
     fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
+    onednn: str = "auto"  # BCVM_ONEDNN=0: no oneDNN; a path: this library instead of the one that is found
+    packed_bytes: int = 256 << 20  # BCVM_PACKED_BYTES: memory of weights kept in the order that oneDNN wants
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
     machine: str | None = (
         None  # BCVM_MACHINE: a file of figures to predict times by (`bcvm machine --json`), instead of those measured here
@@ -77,6 +79,8 @@ def _from_environment() -> Config:
         fuse=_flag("BCVM_FUSE", True),
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
         fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
+        onednn=os.environ.get("BCVM_ONEDNN") or "auto",
+        packed_bytes=_int("BCVM_PACKED_BYTES", 256 << 20),
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
         machine=os.environ.get("BCVM_MACHINE") or None,
     )

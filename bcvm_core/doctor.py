@@ -112,6 +112,7 @@ def _core() -> Iterator[Finding]:
     yield _kernel_cache()
     yield _fused_kernels()
     yield _machine_model()
+    yield _convolutions()
 
 
 def _machine_model() -> Finding:
@@ -127,6 +128,19 @@ def _machine_model() -> Finding:
     if found.source == "nominal":
         return Finding("core", "machine model", NOTE, "not measured", cost, "bcvm machine")
     return Finding("core", "machine model", OK, f"{found.source}: {found.machine.cpu}, {found.machine.cores} cores")
+
+
+def _convolutions() -> Finding:
+    """What computes convolutions of float32 here."""
+    from .codegen.onednn import library
+
+    found, origin = library.state()
+    if found is not None:
+        return Finding("core", "oneDNN", OK, f"{found.version} ({origin}), {'several threads' if found.has_pool else 'one thread'}")
+    cost = "convolutions run by im2col and BLAS: up to twice as long in large images"
+    if not library.wanted():
+        return Finding("core", "oneDNN", NOTE, origin, cost)
+    return Finding("core", "oneDNN", NOTE, origin, cost, "pip install 'bcvm[onednn]'")
 
 
 def _fused_kernels() -> Finding:

@@ -28,6 +28,7 @@ _SOURCES: Final = (
     "codegen/versions.py",
     "codegen/tree_ir.py",
     "codegen/compiler.py",
+    "codegen/onednn/digest.py",
     *(
         f"codegen/stencils/{name}.py"
         for name in (

@@ -16,8 +16,9 @@ from .. import dtypes, fpstatus
 from ..devices import base
 from ..errors import Decline
 from ..isa.signature import OperandClass
-from ..ops import registry
+from ..ops import order, pending, registry
 from ..ops.registry import OpInfo
+from ..tiers.pool import pool
 from . import conversion, handlers, handlers_forms, handlers_more, handlers_primitives, memory, promotion
 from .direct import DirectSite
 from .executor import is_recorded
@@ -27,6 +28,7 @@ from .promotion import Rule
 _from_numpy = ms.Tensor.from_numpy
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _SHARING = frozenset({"astype", "cast", "copy"})  # may give a tensor over the operand's memory, as views do
+_ASKING = frozenset({"shape", "ndim", "size", "dtype"})  # look at no element
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
@@ -59,11 +61,28 @@ class Adapter:
         """
         if is_recorded():
             raise Decline("MindSpore records this call")
-        if memory.within.program and (op.shape_rule == "view" or op.name in _SHARING):
+        return self._held(op, kernel_call, operands, attrs) if memory.within.program else self._call(op, kernel_call, operands, attrs)
+
+    def _held(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The same within a flat program, where results of convolutions keep their channels innermost as long as ops don't mind."""
+        if op.name == "conv2d":
+            if not _is_own(op):
+                pending.answered()
+        elif op.name not in _ASKING and not (op.name in pending.CLAIMING and _is_own(op) and _all_float32((*operands, *attrs.values()))):
+            pending.settle()
+        if op.shape_rule == "view" or op.name in _SHARING:
             memory.lay_out(operands)
             result = self._call(op, kernel_call, operands, attrs)
             memory.note_views(operands, result)
             return result
+        if op.name in order.KEEPING:
+            try:
+                with order.kept():
+                    return self._call(op, kernel_call, operands, attrs)
+            finally:
+                pending.answered()
+        if op.fuse != "elementwise" and op.name not in order.FOLLOWING:
+            memory.make_plain((*operands, *attrs.values()))
         return self._call(op, kernel_call, operands, attrs)
 
     def _call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -89,15 +108,34 @@ def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
         if is_recorded() or not all(isinstance(v, memory.TENSORS) for v in values):
             return None
         try:
-            result = kernel(*map(memory.view, values))
+            pending.settle()
+            arrays = list(map(memory.view, values))
+            last = memory.within.program and all(map(order.channels_innermost, arrays))  # dense, so the kernel sees them as that
+            result = kernel(*([x.transpose(order.LAST) for x in arrays] if last else arrays))
         except Decline:
             return None
         if result is None:
             return None
-        made = memory.Held if memory.within.program else _from_numpy
+        made = _held_last if last else memory.Held if memory.within.program else _from_numpy
         return tuple(map(made, result)) if type(result) is tuple else made(result)
 
     return call
+
+
+def _is_own(op: OpInfo) -> bool:
+    """Whether nothing but the op's definition runs it: others may look at what has no elements yet."""
+    kernels = pool.kernels(op.name)
+    return len(kernels) == 1 and not pool.is_swapped(kernels[0].name)
+
+
+def _all_float32(values: Sequence[Any]) -> bool:
+    """Whether no tensor among the values will be converted."""
+    return all(memory.view(v).dtype == conversion.FLOAT32 for v in values if isinstance(v, memory.TENSORS))
+
+
+def _held_last(array: Any) -> memory.Held:
+    """A result computed with the channels on the last axis."""
+    return memory.Held(array.transpose(order.FIRST))
 
 
 def _same(given: Any, value: Any) -> bool:

@@ -18,6 +18,7 @@ from mindspore.ops.auto_generate import as_strided
 
 from .. import dtypes
 from ..errors import Decline
+from ..ops.order import channels_innermost
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
@@ -191,6 +192,16 @@ def lay_out(operands: Any) -> None:
     for value in operands:
         if type(value) is Held and not value.is_view and not value.array.flags.c_contiguous:
             value.array = np.ascontiguousarray(value.array)
+
+
+def make_plain(operands: Any) -> None:
+    """Results whose channels lie innermost, also those within sequences, are brought into plain order."""
+    for value in operands:
+        if type(value) is Held:
+            if not value.is_view and channels_innermost(value.array):
+                value.array = np.ascontiguousarray(value.array)
+        elif type(value) in (tuple, list):
+            make_plain(value)
 
 
 def note_views(operands: Any, results: Any) -> None:

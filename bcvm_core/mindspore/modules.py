@@ -14,6 +14,7 @@ from mindspore.nn.layer import container
 from mindspore.ops import _primitive_cache
 
 from ..errors import Decline
+from ..ops import pending
 from ..vm.flatten.objects import in_classes
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
@@ -86,6 +87,10 @@ class running:  # noqa: N801 (a context manager, used as a function)
 
     def __exit__(self, *error: object) -> None:
         within.program = self.outer
+        if error[0] is None:
+            pending.settle()
+        else:
+            pending.drop()
 
 
 def take(operands: tuple[Any, ...], originals: dict[int, Any]) -> tuple[Any, ...]:

@@ -1,8 +1,9 @@
 """Convolution and pooling.
 
-Convolution is im2col and one BLAS product per image (NCHW) or over all images (NHWC); a 1x1 kernel
-needs no im2col; depthwise kernels add shifted products in kernel order. Which of these runs depends
-on shapes and element types alone. 16-bit floats are accumulated in float32 and rounded once.
+Convolution of float32 is oneDNN's where the process has one (`by_library`). Elsewhere it is im2col and
+one BLAS product per image (NCHW) or over all images (NHWC); a 1x1 kernel needs no im2col; depthwise
+kernels add shifted products in kernel order. Which of these runs depends on shapes and element types alone.
+16-bit floats are accumulated in float32 and rounded once.
 Weights are (out, in / groups, kh, kw) in both layouts.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from .conv_more import transposed_rows
 from .linalg import product_type, widened
 from .pooling import ROWS as _POOLING
 from .registry import OpInfo, Param
-from .windows import Pair, border, output_size, padded, pair, windows
+from .windows import Border, Pair, border, output_size, padded, pair, windows
 
 _Array = np.ndarray[Any, Any]
 
@@ -103,6 +104,27 @@ def _depthwise(x: _Array, w: _Array, layout: str, stride: Pair, dilation: Pair, 
     return np.ascontiguousarray(result)
 
 
+class Geometry(NamedTuple):
+    """Everything about a convolution but its elements; `size` and `out` are rows and columns."""
+
+    groups: int
+    layout: str
+    size: Pair
+    stride: Pair
+    dilation: Pair
+    edges: Border
+    out: Pair
+
+
+def _no_library(_x: _Array, _weight: _Array, _bias: _Array | None, _geometry: Geometry) -> _Array | None:
+    return None
+
+
+by_library: Callable[[_Array, _Array, _Array | None, Geometry], _Array | None] = _no_library
+"""The convolution of float32 arrays by a library; None where there is none, or it has nothing fast for these shapes. Put in when the
+package is imported, so that the same calls have the same bits throughout a process."""
+
+
 def _check_conv(a: _Array, w: _Array, groups: int, layout: str) -> None:
     if layout not in ("NCHW", "NHWC"):
         raise ValueError(f'layout must be "NCHW" or "NHWC", not {layout!r}')
@@ -132,16 +154,20 @@ def conv2d(
     size = a.shape[axis], a.shape[axis + 1]
     edges = border(padding, size, kernel, steps, spread)
     out = output_size(size, edges, kernel, steps, spread)
+    b = None if bias is None else trees.tensor(bias)
+    if b is not None and b.shape != (w.shape[0],):
+        raise ValueError(f"conv2d: a bias of shape ({w.shape[0]},) was expected, not {b.shape}")
+    if a.dtype == w.dtype == trees.F32 and (b is None or b.dtype == trees.F32):
+        found = by_library(a, w, b, Geometry(groups, layout, size, steps, spread, edges, out))
+        if found is not None:
+            return found
     result_type = product_type(a, w)
     wide, wide_weight = padded(widened(a), edges, axis), widened(w)
     if w.shape[1] == 1 and groups == w.shape[0] > 1:
         result = _depthwise(wide, wide_weight, layout, steps, spread, out)
     else:
         result = (_conv_nchw if layout == "NCHW" else _conv_nhwc)(wide, wide_weight, groups, steps, spread, out)
-    if bias is not None:
-        b = trees.tensor(bias)
-        if b.shape != (w.shape[0],):
-            raise ValueError(f"conv2d: a bias of shape ({w.shape[0]},) was expected, not {b.shape}")
+    if b is not None:
         result_type = product_type(np.empty(0, result_type), b)
         wide_bias = widened(b).reshape((-1, 1, 1) if layout == "NCHW" else (-1,))
         result = np.add(result, wide_bias, out=result) if result.dtype == np.result_type(result, wide_bias) else result + wide_bias

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import trees
+from . import pending, trees
 from ._rows import X, elements, own, per_input
 from .linalg import product_type
 from .losses import ROWS as _LOSSES
@@ -121,7 +121,11 @@ def batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = Non
     mean, variance = (trees.tensor(v).astype(values.dtype, copy=False) for v in (running_mean, running_var))
     if mean.shape != (array.shape[1],) or variance.shape != (array.shape[1],):
         raise ValueError(f"batch_norm: statistics of shape ({array.shape[1]},) were expected, not {mean.shape} and {variance.shape}")
-    normal = (values - mean.reshape(shape)) / np.sqrt(variance + values.dtype.type(eps)).reshape(shape)
+    scale = np.sqrt(variance + values.dtype.type(eps))
+    parameters = [(step, trees.tensor(v)) for step, v in (("mul", weight), ("add", bias)) if v is not None]
+    if pending.finish(array, (("sub", mean), ("div", scale), *parameters)):
+        return array
+    normal = (values - mean.reshape(shape)) / scale.reshape(shape)
     return affine(normal, weight, bias, shape, array.dtype)
 
 

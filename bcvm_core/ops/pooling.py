@@ -11,6 +11,7 @@ import numpy as np
 from . import trees
 from ._rows import X, elements, own
 from .numerics import total
+from .order import FIRST, LAST, channels_innermost, is_kept
 from .pooling_more import ROWS as _MORE
 from .pooling_more import avg_pool, max_pool
 from .registry import OpInfo, Param
@@ -40,6 +41,9 @@ def _max_pool2d(
     return_indices: Any = False,
 ) -> Any:
     array, axis = _images(x, layout, "max_pool2d")
+    if layout == "NCHW" and is_kept() and not (ceil_mode or return_indices) and channels_innermost(array):
+        images = array.transpose(LAST)
+        return _max_pool2d(images, kernel_size, stride=stride, padding=padding, dilation=dilation, layout="NHWC").transpose(FIRST)
     if ceil_mode or return_indices:
         found = max_pool(_channels_first(array, layout), 2, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         return tuple(_as_layout(part, layout) for part in found) if return_indices else _as_layout(found, layout)
@@ -79,6 +83,9 @@ def _avg_pool2d(
     divisor_override: Any = None,
 ) -> Any:
     array, axis = _images(x, layout, "avg_pool2d")
+    if layout == "NCHW" and is_kept() and not (ceil_mode or divisor_override) and channels_innermost(array):
+        attrs = {"stride": stride, "padding": padding, "count_include_pad": count_include_pad, "layout": "NHWC"}
+        return _avg_pool2d(array.transpose(LAST), kernel_size, **attrs).transpose(FIRST)
     if ceil_mode or divisor_override:
         images = _channels_first(array, layout)
         return _as_layout(avg_pool(images, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), layout)

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import config, dtypes
 from ..isa.signature import PYTHON_SCALARS, Signature
+from ..ops import conv
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
 from .selection import SelectionProgram, always
@@ -44,9 +45,20 @@ def _takes_tensors(signature: Signature) -> bool:
 
 _WAYS: dict[str, tuple[str, str, str]] = {
     "matmul": ("blas", "blas", "BLAS through numpy; other element types by NumPy's loops"),
-    "conv": ("im2col", "blas", "patches as a matrix, then one BLAS product"),
+    "conv": ("im2col", "blas", "patches as a matrix, then one BLAS product; conv2d of float32 by oneDNN where there is one"),
     "reduce": ("tree", "tree", "64 partial sums per block of 1,024, blocks pairwise"),
 }
+
+
+def _convolve(x: Any, weight: Any, bias: Any, geometry: conv.Geometry) -> Any:
+    """What `ops.conv.by_library` says; the code for it is loaded at the first convolution."""
+    from ..codegen.onednn.convolution import convolve
+
+    conv.by_library = convolve
+    return convolve(x, weight, bias, geometry)
+
+
+conv.by_library = _convolve
 
 
 def _standing_way(op: OpInfo) -> tuple[str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +11,18 @@ import numpy as np
 import pytest
 
 import bcvm_core.ops as ops
+from bcvm_core import config
+from bcvm_core.codegen.onednn import library as onednn
 from bcvm_core.ops import registry, windows
+
+
+@pytest.fixture(autouse=True, params=["onednn", "im2col"])
+def path(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every test runs on both paths; where there is no oneDNN, once."""
+    if request.param == "onednn" and onednn.library() is None:
+        pytest.skip(onednn.state()[1])
+    with config.override(onednn=config.current.onednn if request.param == "onednn" else "0"):
+        yield request.param
 
 
 def naive(x: Any, w: Any, stride: Any, edges: Any, dilation: Any, groups: int) -> Any:

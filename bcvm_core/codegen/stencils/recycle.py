@@ -21,6 +21,7 @@ from .driver import driver
 _SET_HANDLER_INDEX: Final = 304  # PyDataMem_SetHandler in NumPy's table of functions
 
 
+@cache
 def numpy_function(index: int) -> int:
     """The address of a function in NumPy's table."""
     module = (np._core if hasattr(np, "_core") else np.core)._multiarray_umath

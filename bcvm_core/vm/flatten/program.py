@@ -10,12 +10,13 @@ from ...errors import Decline
 from ...frontend.lowering import op_name
 from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
+from ...ops import pending
 from ...tiers.fuse import FusedSite
 from ...tiers.select import CallSite
 from ..trust import check
 from .plain import differs
 from .reads import Reads
-from .recorder import Origin, Recorder
+from .recorder import REREAD, Origin, Recorder
 
 Fuse = Callable[[Segment], tuple[FusedSite, Callable[..., Any]]]
 
@@ -86,6 +87,25 @@ def _loads_first(instructions: Sequence[Instruction]) -> tuple[tuple[Instruction
     return tuple(instructions[pc] for pc in order), order
 
 
+def followed(program: Program) -> frozenset[int]:
+    """The convolutions (pc) whose results only one op reads, one that can be computed with them; asking for a shape reads nothing."""
+    readers: dict[int, list[int]] = {}
+    for pc, instruction in enumerate(program.instructions):
+        for register in read_by(instruction):
+            readers.setdefault(register, []).append(pc)
+    found = set()
+    for pc, instruction in enumerate(program.instructions):
+        if op_name(instruction) != "conv2d":
+            continue
+        register = instruction.operands[0]
+        reading = [program.instructions[p] for p in readers.get(register, ()) if op_name(program.instructions[p]) not in REREAD]
+        if len(reading) == 1 and op_name(reading[0]) in pending.CLAIMING:
+            args = reading[0].operands[3]
+            if not args[0].is_const and [a.index for a in args if not a.is_const].count(register) == 1 and args[0].index == register:
+                found.add(pc)
+    return frozenset(found)
+
+
 class _StepWriter:
     """Writes a flat program as one Python function of its operands."""
 
@@ -98,6 +118,7 @@ class _StepWriter:
         self.fused: list[FusedSite] = []
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
+        self.waiting = followed(program)
         self.kept: set[int] = set()
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -124,7 +145,11 @@ class _StepWriter:
             if pc in segments:
                 inside = segments[pc]
                 lines += self._begin(inside)
-            lines.append(self._line(pc, instruction) if inside is None else f"    {self._line(pc, instruction)}")
+            if pc in self.waiting:  # what follows it is computed with it
+                self.space["ask"] = pending.ask
+                lines += ["ask()", self._line(pc, instruction)]
+            else:
+                lines.append(self._line(pc, instruction) if inside is None else f"    {self._line(pc, instruction)}")
             if inside is not None and pc != inside.pcs[-1]:
                 continue
             lines += self._let_go(inside.pcs if inside is not None else (pc,), instruction)

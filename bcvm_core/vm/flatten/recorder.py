@@ -25,7 +25,7 @@ _MAX_INSTRUCTIONS = 50_000
 _CLOSED = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder"})  # ints give ints, and with floats floats
 _NUMBERS = frozenset({bool, int, float})
 _BY_ATTRIBUTES = frozenset({"conv", "nn"})  # families whose results are a tensor or a tuple of tensors as the attributes say
-_REREAD = frozenset({"shape", "ndim", "size", "dtype"})  # attributes of tensors that any library reads alike
+REREAD = frozenset({"shape", "ndim", "size", "dtype"})  # attributes of tensors that any library reads alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Recorder:
     def _settle(self, dest: int, op: OpInfo, operands: Sequence[Value]) -> None:
         """Whether the result of an op has the same type in every run: sizes, parts of operands, sums of settled numbers."""
         by_attributes = op.result == "any" and op.family in _BY_ATTRIBUTES and all(is_known(v) or _is_tensor(v) for v in operands)
-        if op.name in _REREAD or op.name == "len" or by_attributes:
+        if op.name in REREAD or op.name == "len" or by_attributes:
             self.settled.add(dest)
         elif all(map(self.is_settled, operands)):
             types = [type(actual_of(v)) for v in operands]
@@ -199,7 +199,7 @@ class Recorder:
 
     def _direct(self, op: OpInfo, values: Sequence[Value]) -> Callable[..., Any] | None:
         """What runs the op without choosing a kernel: attributes of tensors, and work on Python values alone."""
-        if op.name in _REREAD and len(values) == 1:
+        if op.name in REREAD and len(values) == 1:
             return op.definition
         return None if any(_may_hold_tensor(v) for v in values) else self._python_function(op)
 

@@ -1,0 +1,133 @@
+"""Convolution of float32 images by oneDNN: what `ops.conv` asks first.
+
+Images are computed with their channels innermost, whatever `layout` says about the order of the axes. What lies otherwise is copied
+first. Which implementation runs follows from shapes alone; what the library has no fast implementation for runs by im2col.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...ops import conv, pending
+from ...ops.order import FIRST, LAST, channels_innermost, is_kept
+from ..stencils.recycle import empty
+from . import threadpool
+from .library import Library, OneDNNError, library
+from .primitives import Convolution, ConvolutionKey, convolution, mover
+from .weights import weights
+
+_Array = np.ndarray[Any, Any]
+SEVERAL: Final = 1e8  # operations from which on a convolution runs on several threads: a millisecond or so on one
+_F32: Final = np.dtype(np.float32)
+
+
+def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geometry) -> _Array | None:
+    """As `ops.conv.by_library`; the result is contiguous unless its order is `order.is_kept`."""
+    found = library()
+    if found is None or not (x.size and weight.size):
+        return None
+    groups, layout, size, stride, dilation, edges, out = geometry
+    images = x if layout == "NHWC" else x.transpose(LAST)
+    shape = images.shape[0], images.shape[3], *size
+    key = ConvolutionKey(shape, weight.shape, groups, stride, dilation, edges, out, bias is not None)
+    try:
+        primitive = convolution(found, key)
+        if layout == "NCHW" and is_kept() and pending.is_asked():
+            return pending.add(Waiting(found, key, primitive, images, weight, bias))
+        made = run(found, primitive, images, weight, bias)
+    except OneDNNError:
+        return None
+    if layout == "NHWC":
+        return made
+    return made.transpose(FIRST) if is_kept() else plain(made.transpose(FIRST))
+
+
+class Waiting:
+    """As `pending.Pending`: what a convolution needs, and the memory of its result."""
+
+    def __init__(
+        self, found: Library, key: ConvolutionKey, primitive: Convolution, images: _Array, weight: _Array, bias: _Array | None
+    ) -> None:
+        self.library, self.key, self.primitive = found, key, primitive
+        self.images, self.weight, self.bias = images, weight, bias
+        self.memory = empty(primitive.out_shape, _F32)
+        self.result = self.memory.transpose(FIRST)
+        self.thread = threading.get_ident()
+
+    def fill(self, steps: pending.Steps = ()) -> bool:
+        """As `pending.Pending.fill`. Raises OneDNNError where the library fails."""
+        primitive = self.primitive
+        if steps:
+            try:
+                primitive = convolution(self.library, self.key._replace(steps=tuple(name for name, _ in steps)))
+            except OneDNNError:
+                return False
+            if primitive.implementation != self.primitive.implementation:
+                return False
+        run(self.library, primitive, self.images, self.weight, self.bias, [number for _, number in steps], self.memory)
+        return True
+
+
+def run(
+    found: Library,
+    made: Convolution,
+    images: _Array,
+    w: _Array,
+    b: _Array | None,
+    numbers: Sequence[_Array] = (),
+    result: _Array | None = None,
+) -> _Array:
+    """The convolution of (n, height, width, channels); `numbers`: what its post-ops take, one per channel. Raises OneDNNError."""
+    images, w = channels_last(found, images), readable(w)
+    packed = weights.packed(found, w, made.format)
+    if result is None:
+        result = empty(made.out_shape, _F32)
+    more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
+    places = (_address(images), packed.address, _address(result), *map(_address, more))
+    if not found.has_pool:
+        with found.limits(1):
+            made.run(places)
+    elif made.flops < SEVERAL:
+        made.run(places)
+    else:
+        threadpool.run(found, functools.partial(made.run, places))
+    return result
+
+
+def _address(x: _Array) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def readable(x: _Array) -> _Array:
+    """The array in C order at an address that the library can read."""
+    return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=["C", "A"])
+
+
+def channels_last(found: Library, images: _Array) -> _Array:
+    """(n, height, width, channels) in C order; images in plain order are moved by the library."""
+    if images.flags.c_contiguous and images.flags.aligned:
+        return images
+    before = images.transpose(FIRST)
+    if not (before.flags.c_contiguous and before.flags.aligned):
+        return np.require(images, requirements=["C", "A"])
+    made = empty(images.shape, _F32)
+    with found.limits(1):
+        mover(found, before.shape, True)((_address(before), _address(made)))
+    return made  # type: ignore[no-any-return]
+
+
+def plain(x: _Array) -> _Array:
+    """(n, channels, height, width) in C order, of an array in which the channels lie innermost."""
+    found = library()
+    if found is None or x.dtype != _F32 or not x.size or not channels_innermost(x):
+        return np.ascontiguousarray(x)
+    made = empty(x.shape, _F32)
+    with found.limits(1):
+        mover(found, x.shape, False)((_address(x), _address(made)))
+    return made  # type: ignore[no-any-return]

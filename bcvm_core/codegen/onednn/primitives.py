@@ -1,0 +1,308 @@
+"""Primitives: convolutions and changes of layout, made for one set of shapes and kept by it.
+
+A primitive is a function of addresses. Each call takes a *frame* (memory objects and the argument list that names them), sets its
+addresses and puts it back, so that calls in several threads do not meet. Scratch memory is ours, one piece per thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from ctypes import c_char_p, c_void_p
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .library import SLICES, Argument, Library, OneDNNError, vector
+
+Pair = tuple[int, int]
+
+SRC, DST, WEIGHTS, BIAS, SCRATCH, FROM, TO = 1, 17, 33, 41, 80, 1, 17
+_POST_OPERAND: Final = 32768  # times (number of the post-op + 1), with the bits of its second source
+_SECOND_SOURCE: Final = 2
+_FORWARD_INFERENCE, _DIRECT = 96, 1
+_IMPLEMENTATION, _WEIGHTS_MD, _SCRATCH_MD = 8, 131, 136
+BINARY: Final = {"add": 0x1FFF0, "mul": 0x1FFF1, "div": 0x1FFF4, "sub": 0x1FFF5}
+_VECTORISED: Final = (":avx2", ":avx512")
+_MAX_KEPT: Final = 512
+_ALIGNMENT: Final = 64
+
+
+class Scratch(threading.local):
+    """Scratch memory of the calling thread: as much as the largest primitive wants that ran in it."""
+
+    def __init__(self) -> None:
+        self.size = self.address = 0
+        self.memory: Any = None
+
+    def at(self, size: int) -> int:
+        """The address of at least `size` bytes."""
+        if size > self.size:
+            self.memory, self.address = aligned(size)
+            self.size = size
+        return self.address
+
+
+def aligned(size: int) -> tuple[Any, int]:
+    """(array that owns the memory, address of `size` bytes in it, at the start of a cache line)."""
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    address = memory.__array_interface__["data"][0]
+    return memory, address + -address % _ALIGNMENT
+
+
+scratch = Scratch()
+
+
+class Primitive:
+    """A primitive and its frames. `roles` says which argument each memory descriptor is for; scratch memory comes last by itself."""
+
+    def __init__(self, library: Library, descriptor: c_void_p, roles: Sequence[tuple[int, c_void_p]], own: Sequence[c_void_p]) -> None:
+        """Takes the primitive descriptor and the memory descriptors `own` over. Raises OneDNNError."""
+        self.library = library
+        self.handle: c_void_p | None = None
+        self.descriptor = descriptor
+        self.own = own
+        self.roles = list(roles)
+        self.frames: list[tuple[list[c_void_p], Any]] = []
+        wanted = library.primitive_desc_query_md(descriptor, _SCRATCH_MD, 0)
+        self.scratch_size = int(library.memory_desc_get_size(wanted)) if wanted else 0
+        if self.scratch_size:
+            self.roles.append((SCRATCH, c_void_p(wanted)))
+        self.handle = library.made(library.primitive_create, descriptor)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        for memories, _ in self.frames:
+            for memory in memories:
+                self.library.memory_destroy(memory)
+        if self.handle is not None:
+            self.library.primitive_destroy(self.handle)
+        self.library.primitive_desc_destroy(self.descriptor)
+        for held in self.own:
+            self.library.memory_desc_destroy(held)
+
+    def _frame(self) -> tuple[list[c_void_p], Any]:
+        memories = [self.library.memory(descriptor) for _, descriptor in self.roles]
+        return memories, (Argument * len(memories))(*[Argument(role, m) for (role, _), m in zip(self.roles, memories, strict=True)])
+
+    def __call__(self, addresses: Sequence[int], stream: c_void_p | None = None) -> None:
+        """Run on the memory at these addresses, in the order of `roles`. Raises OneDNNError."""
+        library = self.library
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            frame = self._frame()
+        memories, arguments = frame
+        put = library.memory_set_data_handle
+        for memory, address in zip(memories, addresses, strict=False):
+            put(memory, address)
+        if self.scratch_size:
+            put(memories[-1], scratch.at(self.scratch_size))
+        status = library.primitive_execute(self.handle, stream or library.stream, len(memories), arguments)
+        self.frames.append(frame)
+        library.check(status, library.primitive_execute)
+
+
+class ConvolutionKey(NamedTuple):
+    """What a convolution is made for. `steps`: post-ops by name, each with one number per channel."""
+
+    images: tuple[int, int, int, int]  # n, channels, height, width
+    weight: tuple[int, ...]  # out, in / groups, kh, kw
+    groups: int
+    stride: Pair
+    dilation: Pair
+    edges: tuple[Pair, Pair]
+    out: Pair
+    has_bias: bool
+    steps: tuple[str, ...] = ()
+
+
+class Convolution:
+    """A convolution of float32 images whose channels lie innermost; `format` numbers the order in which it wants its weight."""
+
+    def __init__(self, library: Library, key: ConvolutionKey) -> None:
+        """Raises OneDNNError where the library has no vectorised implementation for these shapes."""
+        n, c, height, width = key.images
+        o, per_group, kh, kw = key.weight
+        self.dims: tuple[int, ...] = (key.groups, o // key.groups, per_group, kh, kw) if key.groups > 1 else key.weight
+        self.out_shape = n, *key.out, o
+        self.flops = 2.0 * n * o * key.out[0] * key.out[1] * per_group * kh * kw
+        channel = library.dense((1, o, 1, 1), (o, 1, o, o))
+        source = library.dense((n, c, height, width), channels_last(c, height, width))
+        result = library.dense((n, o, *key.out), channels_last(o, *key.out))
+        any_order, bias = library.dense(self.dims), library.dense((o,), (1,))
+        (top, bottom), (left, right) = key.edges
+        descriptor = _described(
+            library,
+            library.convolution_forward_primitive_desc_create,
+            (library.engine, _FORWARD_INFERENCE, _DIRECT, source, any_order, bias if key.has_bias else None, result)
+            + (vector(key.stride), vector([d - 1 for d in key.dilation]), vector((top, left)), vector((bottom, right))),
+            (key.steps, channel),
+        )
+        self.key = key
+        self.implementation = _vectorised(library, descriptor)
+        weight = c_void_p(library.primitive_desc_query_md(descriptor, _WEIGHTS_MD, 0))
+        self.format = format_number(library, self.dims, weight)
+        roles = [(SRC, source), (WEIGHTS, weight), (DST, result)]
+        if key.has_bias:
+            roles.append((BIAS, bias))
+        roles += [(_POST_OPERAND * (i + 1) | _SECOND_SOURCE, channel) for i in range(len(key.steps))]
+        self.run = Primitive(library, descriptor, roles, (channel, source, result, any_order, bias))
+
+
+def channels_last(channels: int, height: int, width: int) -> tuple[int, ...]:
+    """Strides, in elements, of (n, channels, height, width) with the channels innermost."""
+    return height * width * channels, 1, width * channels, channels
+
+
+def _described(library: Library, create: Any, arguments: tuple[Any, ...], post: tuple[Sequence[str], Any] = ((), None)) -> c_void_p:
+    """A primitive descriptor: float32 throughout, scratch memory of ours, and the post-ops. Raises OneDNNError."""
+    attributes, chain = library.made(library.primitive_attr_create), library.made(library.post_ops_create)
+    try:
+        library.check(library.primitive_attr_set_scratchpad_mode(attributes, 1), library.primitive_attr_set_scratchpad_mode)
+        library.check(library.primitive_attr_set_fpmath_mode(attributes, 0), library.primitive_attr_set_fpmath_mode)
+        steps, operand = post
+        for step in steps:
+            library.check(library.post_ops_append_binary(chain, BINARY[step], operand), library.post_ops_append_binary)
+        library.check(library.primitive_attr_set_post_ops(attributes, chain), library.primitive_attr_set_post_ops)
+        return library.made(create, *arguments, attributes)
+    finally:
+        library.post_ops_destroy(chain)
+        library.primitive_attr_destroy(attributes)
+
+
+def _vectorised(library: Library, descriptor: c_void_p) -> str:
+    """Move to the first implementation that is vectorised code; its name. In which order the library lists them, shapes alone decide."""
+    while True:
+        text = c_char_p()
+        library.primitive_desc_query(descriptor, _IMPLEMENTATION, 0, ctypes.byref(text))
+        name = (text.value or b"").decode()
+        if any(level in name for level in _VECTORISED):
+            return name
+        if library.primitive_desc_next_impl(descriptor):
+            library.primitive_desc_destroy(descriptor)
+            raise OneDNNError("no vectorised implementation")
+
+
+# -- orders of weights ----------------------------------------------------------------------------
+
+_formats: list[tuple[tuple[int, ...], c_void_p]] = []
+_format_lock = threading.Lock()
+
+
+def format_number(library: Library, dims: tuple[int, ...], descriptor: c_void_p) -> int:
+    """The number of an order of a weight's elements in memory; equal orders of equal shapes have one number."""
+    with _format_lock:
+        for number, (known, held) in enumerate(_formats):
+            if known == dims and library.memory_desc_equal(held, descriptor):
+                return number
+        _formats.append((dims, library.made(library.memory_desc_clone, descriptor)))
+        return len(_formats) - 1
+
+
+def packed_size(library: Library, number: int) -> int:
+    """Bytes of a weight in that order."""
+    return int(library.memory_desc_get_size(_formats[number][1]))
+
+
+def packer(library: Library, number: int) -> Primitive:
+    """What brings a plain weight into that order."""
+
+    def make() -> Primitive:
+        dims, packed = _formats[number]
+        return _reorder(library, library.dense(dims, plain_strides(dims)), library.made(library.memory_desc_clone, packed))
+
+    made: Primitive = kept(("pack", number), library, make)
+    return made
+
+
+def mover(library: Library, shape: tuple[int, ...], to_channels_last: bool) -> Primitive:
+    """What copies (n, channels, height, width) from plain order to channels innermost, or back."""
+
+    def make() -> Primitive:
+        plain = library.dense(shape, plain_strides(shape))
+        last = library.dense(shape, channels_last(*shape[1:]))
+        return _reorder(library, *((plain, last) if to_channels_last else (last, plain)))
+
+    made: Primitive = kept(("move", shape, to_channels_last), library, make)
+    return made
+
+
+def _reorder(library: Library, source: c_void_p, target: c_void_p) -> Primitive:
+    descriptor = _described(library, library.reorder_primitive_desc_create, (source, library.engine, target, library.engine))
+    return Primitive(library, descriptor, [(FROM, source), (TO, target)], (source, target))
+
+
+def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of an array in C order."""
+    steps = [1]
+    for dim in reversed(dims[1:]):
+        steps.append(steps[-1] * dim)
+    return tuple(reversed(steps))
+
+
+# -- kept primitives ------------------------------------------------------------------------------
+
+_kept: OrderedDict[Any, Any] = OrderedDict()
+_lock = threading.Lock()
+
+
+def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
+    """The primitive for `key`, made within this call if it is not there. Raises OneDNNError, and keeps why."""
+    full = (id(library), key)
+    found = _kept.get(full)
+    if found is None:
+        with _lock:
+            found = _kept.get(full)
+            if found is None:
+                found = _kept[full] = _made(library, make)
+                while len(_kept) > _MAX_KEPT:
+                    _kept.popitem(last=False)
+    else:
+        with contextlib.suppress(KeyError):  # another thread has just dropped it
+            _kept.move_to_end(full)
+    if type(found) is str:
+        raise OneDNNError(found)
+    return found
+
+
+def _made(library: Library, make: Callable[[], Any]) -> Any:
+    try:
+        with library.limits(SLICES):
+            return make()
+    except OneDNNError as error:
+        return str(error)
+
+
+def convolution(library: Library, key: ConvolutionKey) -> Convolution:
+    """The convolution for these shapes. Raises OneDNNError where the library has none that is fast."""
+    found: Convolution = kept(key, library, functools.partial(Convolution, library, key))
+    return found
+
+
+def figures() -> dict[str, int]:
+    """How many primitives and orders of weights are kept."""
+    return {"primitives": len(_kept), "formats": len(_formats)}
+
+
+def forget() -> None:
+    """Drop all primitives; those in use run on."""
+    with _lock:
+        _kept.clear()
+
+
+def _after_fork() -> None:
+    """The child copied its locks as they were."""
+    global _lock, _format_lock
+    _lock, _format_lock = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,93 @@
+"""Packed weights: a weight in the order that a primitive wants, kept as long as the weight's memory holds the same elements.
+
+Nobody tells when an array's memory is written (views share it, other libraries write into it), so each use reads the weight once and
+compares its digest, which costs a tenth of packing it. What is kept is bounded by `config.packed_bytes`; the longest unused goes first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from ... import config
+from .digest import digest
+from .library import Library
+from .primitives import aligned, packed_size, packer
+
+_Array = np.ndarray[Any, Any]
+
+
+class Packed:
+    """A packed weight and the digest of what it was made from."""
+
+    __slots__ = ("memory", "address", "size", "seen")
+
+    def __init__(self, library: Library, weight: _Array, order: int, seen: bytes) -> None:
+        self.size = packed_size(library, order)
+        self.memory, self.address = aligned(self.size)
+        self.seen = seen
+        with library.limits(1):
+            packer(library, order)((weight.__array_interface__["data"][0], self.address))
+
+
+class PackedWeights:
+    """All packed weights of the process, by place and order."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.hits = self.misses = 0
+        self._known: OrderedDict[tuple[int, tuple[int, ...], int], Packed] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def packed(self, library: Library, weight: _Array, order: int) -> Packed:
+        """The weight (float32, C order) in the order of that number. Raises OneDNNError."""
+        seen = digest(weight)
+        if seen is None:  # no machine code here: packing is as fast as comparing would be
+            return Packed(library, weight, order, b"")
+        key = (weight.__array_interface__["data"][0], weight.shape, order)
+        found = self._known.get(key)
+        if found is not None and found.seen == seen:
+            self.hits += 1
+            return found
+        self.misses += 1
+        made = Packed(library, weight, order, seen)
+        self._keep(key, made)
+        return made
+
+    def _keep(self, key: tuple[int, tuple[int, ...], int], made: Packed) -> None:
+        limit = config.current.packed_bytes
+        with self._lock:
+            old = self._known.pop(key, None)
+            if old is not None:
+                self.held -= old.size
+            if made.size > limit:
+                return
+            self._known[key] = made
+            self.held += made.size
+            while self.held > limit:
+                _, gone = self._known.popitem(last=False)
+                self.held -= gone.size
+
+    def forget(self) -> None:
+        """Let go of all."""
+        with self._lock:
+            self._known.clear()
+            self.held = 0
+
+    def figures(self) -> dict[str, int]:
+        """What is held now, and how often a packed weight was used again."""
+        return {"held_bytes": self.held, "weights": len(self._known), "hits": self.hits, "misses": self.misses}
+
+    def renew(self) -> None:
+        """The child of a fork copied the lock as it was."""
+        self._lock = threading.Lock()
+
+
+weights = PackedWeights()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: weights.renew())

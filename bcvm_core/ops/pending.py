@@ -1,0 +1,109 @@
+"""Convolutions that wait for the op that reads them, so that both are computed in one pass.
+
+A flat program knows where nobody but one op reads a convolution's result. There the convolution may give the memory of its result
+before it has filled it; the op that is called with it *claims* it and says what follows per channel (`Steps`). Whoever else might see
+the memory, or change what the convolution reads, calls `settle` before. What comes out has the bits of one op after the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from .. import config
+
+_Array = np.ndarray[Any, Any]
+Steps = tuple[tuple[str, _Array], ...]
+"""("sub", one number per channel), ...: "add", "sub", "mul" or "div"."""
+
+CLAIMING: Final = frozenset({"batch_norm", "batch_norm_parts", "bias_add"})
+
+
+class Pending(Protocol):
+    """A convolution whose result has its memory and no elements yet."""
+
+    result: _Array
+    thread: int
+
+    def fill(self, steps: Steps = ()) -> bool:
+        """Compute the result, and the steps after it; False (and nothing is done) where the steps cannot be done with it."""
+
+
+class _Asked(threading.local):
+    on = False
+
+
+_asked = _Asked()
+_waiting: dict[int, Pending] = {}  # by the address of the result
+
+
+def ask() -> None:
+    """The next convolution in this thread may wait, unless ops must run one by one."""
+    _asked.on = not config.plain.value
+
+
+def answered() -> None:
+    """It has run, or must not wait."""
+    _asked.on = False
+
+
+def is_asked() -> bool:
+    """Whether a convolution that runs now may wait."""
+    return _asked.on
+
+
+def _address(x: _Array) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+def add(convolution: Pending) -> _Array:
+    """Let a convolution wait; its result, to be given on."""
+    _waiting[_address(convolution.result)] = convolution
+    return convolution.result
+
+
+def claim(x: _Array) -> Pending | None:
+    """The convolution that `x` waits for, which waits no more."""
+    if not _waiting:
+        return None
+    found = _waiting.get(_address(x))
+    if found is None or found.result.shape != x.shape or found.result.strides != x.strides:
+        return None
+    return _waiting.pop(_address(x), None)
+
+
+def finish(x: _Array, steps: Steps) -> bool:
+    """Whether `x` waited for its convolution and now has it with these steps after it; where they can't be, it has the convolution."""
+    found = claim(x)
+    if found is None:
+        return False
+    channels = x.shape[1:2]
+    if all(number.dtype == x.dtype and number.shape == channels for _, number in steps) and found.fill(steps):
+        return True
+    found.fill()
+    return False
+
+
+def settle() -> None:
+    """Compute what waits in this thread."""
+    _end(True)
+
+
+def drop() -> None:
+    """Forget what waits in this thread: nobody will read it."""
+    _end(False)
+
+
+def _end(compute: bool) -> None:
+    _asked.on = False
+    if not _waiting:
+        return
+    me = threading.get_ident()
+    for address, found in list(_waiting.items()):
+        if found.thread == me:
+            _waiting.pop(address, None)
+            if compute:
+                found.fill()
