@@ -24,7 +24,7 @@ def my_function(x):
     'what it does'
     return x * 2 + 1
 """
-WHILE_BUSY_S = 30.0  # the cell is busy for longer; the first completion loads its machinery, on a machine that may be busy, too
+WHILE_BUSY_S = 45.0  # the cells are busy for longer; Jedi reads all of NumPy at its first question about it
 
 Ask = Callable[..., dict[str, Any]]
 
