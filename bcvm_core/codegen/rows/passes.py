@@ -16,7 +16,7 @@ from .types import Kind
 
 BLOCK: Final = 1024
 LINE: Final = 64  # bytes of a line of the cache
-AHEAD_MAX: Final = 32768  # elements of rows that are asked for while the row before is finished
+AHEAD_MAX: Final = 32768  # elements of rows that are asked for while the row before is finished; of longer ones, the next block
 Vector = Callable[["Piece"], str]
 
 
@@ -184,8 +184,8 @@ class Streamed(Row):
         self._top = Var(code.slot(self.wide), self.wide)
         self._ones = Var(code.slot("i64"), "i64")
         self._writing = False
-        is_short = code.new(f"icmp sle i64 {n}, {AHEAD_MAX}")
-        self._ahead = code.new(f"select i1 {is_short}, i64 {n}, i64 0")
+        self._is_short = code.new(f"icmp sle i64 {n}, {AHEAD_MAX}")
+        self._ahead = code.new(f"select i1 {self._is_short}, i64 {n}, i64 {BLOCK}")
 
     def input(self, piece: Piece) -> str:
         return self.kind.load(self.code, self.source, piece.index, piece.mask)
@@ -204,14 +204,15 @@ class Streamed(Row):
         return kept
 
     def _over(self, start: str, end: str, action: Callable[[Piece], None], last: bool = False) -> None:
-        """Every piece from start to end, in steps of four, the last step masked. `last`: meanwhile the next row is asked for."""
+        """Every piece from start to end, in steps of four, the last step masked. `last`: what comes next is asked for."""
         code = self.code
         length = code.new(f"sub i64 {end}, {start}")
         whole = code.new(f"and i64 {length}, -{STEP}")
         stop = code.new(f"add i64 {start}, {whole}")
         with code.loop(start, stop, STEP) as i:
             if last:
-                self._ask_for(code.new(f"add i64 {i}, {self._ahead}"))
+                with code.when("true" if not self._writing else self._is_short):
+                    self._ask_for(code.new(f"add i64 {i}, {self._ahead}"))
             for k in range(STEP // LANES):
                 action(Piece(self, k, code.new(f"add i64 {i}, {k * LANES}"), None))
         rest = code.new(f"sub i64 {end}, {stop}")

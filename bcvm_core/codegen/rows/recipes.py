@@ -63,8 +63,8 @@ def _count(row: Row, less: Var | None = None) -> str:
     return row.code.new(f"sitofp i64 {n} to {row.wide}")
 
 
-def _mean(row: Row) -> str:
-    return row.one("fdiv", row.tree(lambda p: p.x), _count(row))
+def _mean(row: Row, last: bool = False) -> str:
+    return row.one("fdiv", row.tree(lambda p: p.x, last=last), _count(row))
 
 
 def _squares(row: Row, mean: str, last: bool = False) -> str:
@@ -116,19 +116,19 @@ def _rms_norm(parameters: int) -> Recipe:
 
 
 def total(row: Row, _frame: Frame) -> str:
-    return row.tree(lambda p: p.x)
+    return row.tree(lambda p: p.x, last=True)
 
 
 def integers(row: Row, _frame: Frame) -> str:
-    return row.tree(lambda p: p.x, "add")
+    return row.tree(lambda p: p.x, "add", True)
 
 
 def product(row: Row, _frame: Frame) -> str:
-    return row.tree(lambda p: p.x, "fmul")
+    return row.tree(lambda p: p.x, "fmul", True)
 
 
 def mean(row: Row, _frame: Frame) -> str:
-    return _mean(row)
+    return _mean(row, True)
 
 
 def variance(row: Row, frame: Frame) -> str:
