@@ -15,6 +15,8 @@ from .code import BYTES, LANES, STEP, Code, Var
 from .types import Kind
 
 BLOCK: Final = 1024
+LINE: Final = 64  # bytes of a line of the cache
+AHEAD_MAX: Final = 32768  # elements of rows that are asked for while the row before is finished; of longer ones, the next block
 Vector = Callable[["Piece"], str]
 
 
@@ -58,8 +60,8 @@ class Row:
         """The largest element (or the least), NaN left out; a number."""
         raise NotImplementedError
 
-    def tree(self, value: Vector, name: str = "fadd") -> str:
-        """The elements added or multiplied in the order of `ops/trees.py`; a number."""
+    def tree(self, value: Vector, name: str = "fadd", last: bool = False) -> str:
+        """The elements added or multiplied in the order of `ops/trees.py`; a number. `last`: no pass over this row follows."""
         raise NotImplementedError
 
     def write(self, value: Vector) -> None:
@@ -162,7 +164,7 @@ class Held(Row):
     def largest(self, value: Vector, least: bool = False) -> str:
         return self._fold([self._inside(p, value(p), INFINITE[least]) for p in self._pieces()], self._beyond(least))
 
-    def tree(self, value: Vector, name: str = "fadd") -> str:
+    def tree(self, value: Vector, name: str = "fadd", last: bool = False) -> str:
         parts = [self._inside(p, value(p), _identity(name)) for p in self._pieces()]
         return self._end(self._fold(parts, self._combine(name)), name)
 
@@ -182,6 +184,8 @@ class Streamed(Row):
         self._top = Var(code.slot(self.wide), self.wide)
         self._ones = Var(code.slot("i64"), "i64")
         self._writing = False
+        self._is_short = code.new(f"icmp sle i64 {n}, {AHEAD_MAX}")
+        self._ahead = code.new(f"select i1 {self._is_short}, i64 {n}, i64 {BLOCK}")
 
     def input(self, piece: Piece) -> str:
         return self.kind.load(self.code, self.source, piece.index, piece.mask)
@@ -199,19 +203,30 @@ class Streamed(Row):
 
         return kept
 
-    def _over(self, start: str, end: str, action: Callable[[Piece], None]) -> None:
-        """Every piece from start to end, in steps of four, the last step masked."""
+    def _over(self, start: str, end: str, action: Callable[[Piece], None], last: bool = False) -> None:
+        """Every piece from start to end, in steps of four, the last step masked. `last`: what comes next is asked for."""
         code = self.code
         length = code.new(f"sub i64 {end}, {start}")
         whole = code.new(f"and i64 {length}, -{STEP}")
         stop = code.new(f"add i64 {start}, {whole}")
         with code.loop(start, stop, STEP) as i:
+            if last:
+                with code.when("true" if not self._writing else self._is_short):
+                    self._ask_for(code.new(f"add i64 {i}, {self._ahead}"))
             for k in range(STEP // LANES):
                 action(Piece(self, k, code.new(f"add i64 {i}, {k * LANES}"), None))
         rest = code.new(f"sub i64 {end}, {stop}")
         with code.when(code.new(f"icmp sgt i64 {rest}, 0")):
             for k in range(STEP // LANES):
                 action(Piece(self, k, code.new(f"add i64 {stop}, {k * LANES}"), code.first_lanes(rest, k * LANES)))
+
+    def _ask_for(self, index: str) -> None:
+        """Let the elements of a step come into the cache; it does no harm where there is no memory."""
+        code = self.code
+        code.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        start = code.at(self.source, index, self.kind.memory)
+        for byte in range(0, STEP * BYTES[self.kind.memory], LINE):
+            code.plain(f"call void @llvm.prefetch.p0(ptr {code.at(start, str(byte), 'i8')}, i32 0, i32 3, i32 1)")
 
     def _begin(self, identity: str) -> None:
         for part in self._parts:
@@ -227,7 +242,7 @@ class Streamed(Row):
         self._over("0", self.n, lambda p: self._take(p, self._inside(p, value(p), INFINITE[least]), combine))
         return self._fold([self.code.get(part) for part in self._parts], combine)
 
-    def tree(self, value: Vector, name: str = "fadd") -> str:
+    def tree(self, value: Vector, name: str = "fadd", last: bool = False) -> str:
         code, combine = self.code, self._combine(name)
         code.set(self._depth, "0")
         count = code.new(f"lshr i64 {code.new(f'add i64 {self.n}, {BLOCK - 1}')}, 10")
@@ -241,6 +256,7 @@ class Streamed(Row):
                 start,
                 end,
                 lambda p: self._take(p, self._inside(p, value(p), _identity(name)), lambda v, old, lanes: combine(old, v, lanes)),
+                last,
             )
             self._push(b, self._fold([code.get(part) for part in self._parts], combine), name)
         return self._end(self._unwound(name), name)
@@ -275,5 +291,5 @@ class Streamed(Row):
 
     def write(self, value: Vector) -> None:
         self._writing = True
-        self._over("0", self.n, lambda p: self.result.store(self.code, value(p), self.target, p.index, p.mask))
+        self._over("0", self.n, lambda p: self.result.store(self.code, value(p), self.target, p.index, p.mask), True)
         self._writing = False

@@ -53,7 +53,7 @@ def logsumexp(row: Row, _frame: Frame) -> str:
     finite = code.new(f"fcmp oeq {row.wide} {nothing}, 0.0")
     shift = code.new(f"select i1 {finite}, {row.wide} {most}, {row.wide} 0.0")
     wide_shift = row.everywhere(shift)
-    total = row.tree(lambda p: row.function("exp", row.op("fsub", p.x, wide_shift)))
+    total = row.tree(lambda p: row.function("exp", row.op("fsub", p.x, wide_shift)), last=True)
     return row.one("fadd", row.function_of_one("log", total), shift)
 
 
@@ -63,11 +63,11 @@ def _count(row: Row, less: Var | None = None) -> str:
     return row.code.new(f"sitofp i64 {n} to {row.wide}")
 
 
-def _mean(row: Row) -> str:
-    return row.one("fdiv", row.tree(lambda p: p.x), _count(row))
+def _mean(row: Row, last: bool = False) -> str:
+    return row.one("fdiv", row.tree(lambda p: p.x, last=last), _count(row))
 
 
-def _squares(row: Row, mean: str) -> str:
+def _squares(row: Row, mean: str, last: bool = False) -> str:
     """The sum of squared deviations."""
     centre = row.everywhere(mean)
 
@@ -75,7 +75,7 @@ def _squares(row: Row, mean: str) -> str:
         difference = row.op("fsub", p.x, centre)
         return row.op("fmul", difference, difference)
 
-    return row.tree(square)
+    return row.tree(square, last=last)
 
 
 def _affine(row: Row, value: str, p: Piece, parameters: int) -> str:
@@ -116,23 +116,23 @@ def _rms_norm(parameters: int) -> Recipe:
 
 
 def total(row: Row, _frame: Frame) -> str:
-    return row.tree(lambda p: p.x)
+    return row.tree(lambda p: p.x, last=True)
 
 
 def integers(row: Row, _frame: Frame) -> str:
-    return row.tree(lambda p: p.x, "add")
+    return row.tree(lambda p: p.x, "add", True)
 
 
 def product(row: Row, _frame: Frame) -> str:
-    return row.tree(lambda p: p.x, "fmul")
+    return row.tree(lambda p: p.x, "fmul", True)
 
 
 def mean(row: Row, _frame: Frame) -> str:
-    return _mean(row)
+    return _mean(row, True)
 
 
 def variance(row: Row, frame: Frame) -> str:
-    return row.one("fdiv", _squares(row, _mean(row)), _count(row, frame.less))
+    return row.one("fdiv", _squares(row, _mean(row), True), _count(row, frame.less))
 
 
 def deviation(row: Row, frame: Frame) -> str:
