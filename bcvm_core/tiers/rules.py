@@ -45,7 +45,7 @@ def _takes_tensors(signature: Signature) -> bool:
 
 _WAYS: dict[str, tuple[str, str, str]] = {
     "matmul": ("blas", "blas", "BLAS through numpy; other element types by NumPy's loops"),
-    "conv": ("im2col", "blas", "patches as a matrix, then one BLAS product; conv2d of float32 by oneDNN where there is one"),
+    "conv": ("windows", "blas", "windows as a matrix, then one BLAS product; conv2d of float32 by oneDNN where there is one"),
     "reduce": ("tree", "tree", "64 partial sums per block of 1,024, blocks pairwise"),
 }
 

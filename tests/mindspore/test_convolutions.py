@@ -136,7 +136,7 @@ def _doubled(result: Any) -> Any:
     return tuple(part * 2 for part in result) if type(result) is tuple else result * 2
 
 
-@pytest.mark.parametrize("kernel", ["conv2d.im2col", "batch_norm_parts.numpy", "bias_add.numpy"])
+@pytest.mark.parametrize("kernel", ["conv2d.windows", "batch_norm_parts.numpy", "bias_add.numpy"])
 def test_kernels_of_others_see_elements(net: Block, kernel: str) -> None:
     x = data((1, 3, 20, 20), 6)
     expected = flattened(net, x)[0]
