@@ -8,7 +8,7 @@ follow the order.
 
 from __future__ import annotations
 
-import threading
+import contextvars
 from typing import Any, Final
 
 import numpy as np
@@ -24,29 +24,24 @@ KEEPING: Final = frozenset({"conv2d", "max_pool2d", "avg_pool2d"})
 FOLLOWING: Final = frozenset({"batch_norm", "batch_norm_parts", "bias_add", "concatenate"})
 
 
-class _Kept(threading.local):
-    on = False
-
-
-_kept = _Kept()
+_kept: contextvars.ContextVar[bool] = contextvars.ContextVar("kept", default=False)
 
 
 class kept:  # noqa: N801 (a context manager, used as a function)
-    """An op of `KEEPING` runs in this thread for somebody who takes its result in any order."""
+    """An op of `KEEPING` runs for somebody who takes its result in any order."""
 
-    __slots__ = ("outer",)
+    __slots__ = ("before",)
 
     def __enter__(self) -> None:
-        self.outer = _kept.on
-        _kept.on = True
+        self.before = _kept.set(True)
 
     def __exit__(self, *error: object) -> None:
-        _kept.on = self.outer
+        _kept.reset(self.before)
 
 
 def is_kept() -> bool:
     """Whether the op that runs may leave its result with the channels innermost."""
-    return _kept.on
+    return _kept.get()
 
 
 def channels_innermost(x: _Array) -> bool:

@@ -7,6 +7,7 @@ the memory, or change what the convolution reads, calls `settle` before. What co
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from typing import Any, Final, Protocol
 
@@ -25,33 +26,29 @@ class Pending(Protocol):
     """A convolution whose result has its memory and no elements yet."""
 
     result: _Array
-    thread: int
+    thread: int  # the `asker`
 
     def fill(self, steps: Steps = ()) -> bool:
         """Compute the result, and the steps after it; False (and nothing is done) where the steps cannot be done with it."""
 
 
-class _Asked(threading.local):
-    on = False
-
-
-_asked = _Asked()
+_asked: contextvars.ContextVar[int] = contextvars.ContextVar("asked", default=0)  # the thread that asked; 0: none
 _waiting: dict[int, Pending] = {}  # by the address of the result
 
 
 def ask() -> None:
-    """The next convolution in this thread may wait, unless ops must run one by one."""
-    _asked.on = not config.plain.value
+    """The next convolution that this thread calls may wait, unless ops must run one by one."""
+    _asked.set(0 if config.plain.value else threading.get_ident())
 
 
 def answered() -> None:
     """It has run, or must not wait."""
-    _asked.on = False
+    _asked.set(0)
 
 
-def is_asked() -> bool:
-    """Whether a convolution that runs now may wait."""
-    return _asked.on
+def asker() -> int:
+    """The thread for which a convolution that runs now may wait (the call itself may run beside it); 0: it must not."""
+    return _asked.get()
 
 
 def _address(x: _Array) -> int:
@@ -98,7 +95,7 @@ def drop() -> None:
 
 
 def _end(compute: bool) -> None:
-    _asked.on = False
+    _asked.set(0)
     if not _waiting:
         return
     me = threading.get_ident()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import contextvars
 import ctypes
 import os
 import sys
@@ -35,10 +36,11 @@ _NICE = 10
 class _Call:
     """One call in its thread: a new one each time, for it starts with the floating-point environment of the thread that makes it."""
 
-    __slots__ = ("attrs", "done", "error", "fn", "given_up", "native_id", "operands", "over", "thread", "value")
+    __slots__ = ("attrs", "context", "done", "error", "fn", "given_up", "native_id", "operands", "over", "thread", "value")
 
     def __init__(self, fn: Kernel, operands: tuple[Any, ...], attrs: dict[str, Any]) -> None:
         self.fn, self.operands, self.attrs = fn, operands, attrs
+        self.context = contextvars.copy_context()
         self.value: Any = None
         self.error: BaseException | None = None
         self.over = self.given_up = False
@@ -50,7 +52,7 @@ class _Call:
         try:
             self.thread, self.native_id = _get_ident(), threading.get_native_id()
             if not self.given_up:  # before it had begun, on a busy machine
-                self.value = self.fn(*self.operands, **self.attrs)
+                self.value = self.context.run(self.fn, *self.operands, **self.attrs)
         except BaseException as error:  # raised where the call was made
             self.error = error
         finally:

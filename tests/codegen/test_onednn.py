@@ -230,7 +230,7 @@ def test_a_waiting_convolution_is_claimed_once() -> None:
         pending.ask()
         ops.conv2d(x, w)
         pending.drop()
-        assert not pending._waiting and not pending.is_asked()
+        assert not pending._waiting and not pending.asker()
 
 
 @needed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,10 @@ from mindspore import mint, nn, ops
 import bcvm_core as bcvm
 from bcvm_core import config, testing
 from bcvm_core import ops as b
-from bcvm_core.codegen.onednn import library
+from bcvm_core.codegen.onednn import convolution, library
 from bcvm_core.ops import pending
+from bcvm_core.tiers import beside as module
+from bcvm_core.tiers import effort
 from bcvm_core.vm.flatten import program as flat
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.skipif(library.library() is None, reason=library.state()[1])]
@@ -148,6 +151,30 @@ def test_kernels_of_others_see_elements(net: Block, kernel: str) -> None:
         np.testing.assert_array_equal(changed, one_by_one(net, x)[0])
     assert (changed != expected).any()
     np.testing.assert_array_equal(flattened(net, x)[0], expected)
+
+
+def test_calls_beside_the_main_thread_wait_too(net: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LONG_ELEMENTS", "LONG_FLOPS", "SHORT"):
+        monkeypatch.setattr(effort, name, 2)
+    monkeypatch.setattr(module, "SHORT", 2)
+    filled = []
+    fill = convolution.Waiting.fill
+
+    def noted(self: Any, steps: Any = ()) -> bool:
+        filled.append((threading.get_ident(), [name for name, _ in steps]))
+        return fill(self, steps)
+
+    monkeypatch.setattr(convolution.Waiting, "fill", noted)
+    x = data((2, 3, 20, 20), 8)
+    module.beside.start()
+    try:
+        ours = flattened(net, x)
+    finally:
+        module.beside.stop()
+    for mine, theirs in zip(ours, one_by_one(net, x), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert [steps for _, steps in filled] == [["sub", "div", "mul", "add"], ["add"]]
+    assert threading.get_ident() not in [thread for thread, _ in filled]
 
 
 ORDER = """

@@ -7,7 +7,6 @@ first. Which implementation runs follows from shapes alone; what the library has
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -37,7 +36,7 @@ def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geom
     key = ConvolutionKey(shape, weight.shape, groups, stride, dilation, edges, out, bias is not None)
     try:
         primitive = convolution(found, key)
-        if layout == "NCHW" and is_kept() and pending.is_asked():
+        if layout == "NCHW" and is_kept() and pending.asker():
             return pending.add(Waiting(found, key, primitive, images, weight, bias))
         made = run(found, primitive, images, weight, bias)
     except OneDNNError:
@@ -57,7 +56,7 @@ class Waiting:
         self.images, self.weight, self.bias = images, weight, bias
         self.memory = empty(primitive.out_shape, _F32)
         self.result = self.memory.transpose(FIRST)
-        self.thread = threading.get_ident()
+        self.thread = pending.asker()
 
     def fill(self, steps: pending.Steps = ()) -> bool:
         """As `pending.Pending.fill`. Raises OneDNNError where the library fails."""

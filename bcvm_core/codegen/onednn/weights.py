@@ -6,6 +6,7 @@ compares its digest, which costs a tenth of packing it. What is kept is bounded 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import OrderedDict
@@ -52,6 +53,8 @@ class PackedWeights:
         found = self._known.get(key)
         if found is not None and found.seen == seen:
             self.hits += 1
+            with contextlib.suppress(KeyError):  # another thread has just dropped it
+                self._known.move_to_end(key)
             return found
         self.misses += 1
         made = Packed(library, weight, order, seen)
