@@ -24,6 +24,13 @@ needed = pytest.mark.skipif(library.library() is None, reason=library.state()[1]
 F32 = np.float32
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _digests() -> None:
+    """Weights are kept from the first call on: what compares them is compiled before."""
+    digest.digest(np.zeros(1 << 16, F32))
+    assert loops.wait(120)
+
+
 def data(shape: Any, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype(F32)
 
