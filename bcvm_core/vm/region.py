@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -192,12 +192,13 @@ class RegionRunner:
         try:
             with fpstatus.recording() as record:
                 result = self.steps(*inputs)
-            if record.kinds and not self._report(inputs):
+            told = self._report(inputs) if record.kinds else ()
+            if told is None:
                 region.last_reason = "a floating-point event that Python reports itself"
                 region.owner.stats.count_replay(self.code.ops, region.last_reason)
                 return None
             if self.code.write_at is not None:
-                result = self._commit(result)
+                result = self._commit(result, told)
         except NoTensorError as error:
             if error.personality is None:
                 region.miss()
@@ -260,12 +261,19 @@ class RegionRunner:
         region.owner.stats.count_native(self.code.ops, lambda: native.hits)
         region.owner.site_is_native(region)
 
-    def _commit(self, finish: Callable[[], Any]) -> Any:
-        """Do the write, which `hold` has let pass. Storing may cast, and a cast may overflow."""
+    def _commit(self, finish: Callable[[], Any], told: Sequence[tuple[str, int]]) -> Any:
+        """Do the write, which `hold` has let pass. Storing may cast, and a cast may overflow.
+
+        Under an operator in place (`x += y`) NumPy casts within the operator, and speaks of each kind of event in both once.
+        """
         with fpstatus.recording() as record:
             result = finish()
         if record.kinds:
-            warn_events(self.region.owner, [(record.text(kind, "cast"), self._line_of(self.code.write_at or 0)) for kind in record.kinds])
+            at = self.code.write_at or 0
+            op = registry.row(op_name(self.code.program.instructions[at]))
+            name = "cast" if op.name == "setitem" else op.fp_name or op.name
+            events = [(record.text(kind, name), self._line_of(at)) for kind in record.kinds]
+            warn_events(self.region.owner, [event for event in events if event not in told])
         return result
 
     def hold(self, target: Any, value: Any) -> None:
@@ -289,8 +297,8 @@ class RegionRunner:
 
     # -- floating-point events --------------------------------------------------------------------
 
-    def _report(self, inputs: list[Any]) -> bool:
-        """Run op by op to see who caused which event, and warn as NumPy would. False: Python must do it."""
+    def _report(self, inputs: list[Any]) -> Sequence[tuple[str, int]] | None:
+        """Run op by op to see who caused which event, and warn as NumPy would; (text, line) of each. None: Python must do it."""
         events: list[tuple[str, int]] = []
         pending: list[Any] = []
 
@@ -305,12 +313,12 @@ class RegionRunner:
             return value
 
         if may_raise():
-            return False
+            return None
         self._generate(on_step)(*inputs)
         if pending:
-            return False
+            return None
         warn_events(self.region.owner, events)
-        return True
+        return events
 
     def _line_of(self, pc: int) -> int:
         location = self.code.program.instructions[pc].loc

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -225,11 +225,20 @@ class ValueSite:
                 value = inplace_value(site, bound.operands[0], *bound.operands)
             else:
                 value = site(*bound.operands, **bound.attrs)
+        in_place = self.kind == "inplace" and type(bound.operands[0]) is np.ndarray
+        if in_place:
+            hold_store(bound.operands[0], value)
         if record.kinds:
             self._report(record, site, bound.op, bound.operands)
-        if self.kind == "inplace" and type(bound.operands[0]) is np.ndarray:
-            return commit(bound.operands[0], value)
-        return value
+        return self._commit(bound, value, record.kinds) if in_place else value
+
+    def _commit(self, bound: registry.BoundCall, value: Any, told: Collection[str]) -> Any:
+        """Write to the target. NumPy casts within the operator, and speaks of each kind of event in both once."""
+        with fpstatus.recording() as record:
+            result = commit(bound.operands[0], value)
+        kinds = [kind for kind in record.kinds if kind not in told]
+        warn_events(self.owner, [(record.text(kind, bound.op.fp_name or bound.op.name), self.key[1]) for kind in kinds])
+        return result
 
     def _store(self, site: CallSite, target: Any, index: Any, value: Any) -> None:
         hold_store(target, value)

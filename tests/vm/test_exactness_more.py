@@ -229,3 +229,50 @@ def test_callees_chosen_at_run_time_run_in_the_vm() -> None:
         expected = CHOSEN[number]("exp", np.arange(3.0))
         assert canonical(linked("exp", np.arange(3.0))) == canonical(expected)
         assert linked.stats().ops["exp"].call_op > 0 and linked.stats().call_host == 0
+
+
+class Holder:
+    a: Any
+
+
+def narrowed_in_a_region(a, b):
+    a -= b
+    a //= b * 0
+    return a
+
+
+def narrowed_in_an_attribute(a, b):
+    holder = Holder()
+    holder.a = a
+    holder.a += b
+    items = {"a": a}
+    items["a"] *= b
+    return holder.a
+
+
+def narrowed_in_a_part(a, b):
+    a[1:] += b[1:]
+    return a
+
+
+@pytest.mark.parametrize("function", [narrowed_in_a_region, narrowed_in_an_attribute, narrowed_in_a_part])
+@pytest.mark.parametrize("action", ["always", "error"])
+@pytest.mark.parametrize("mode", ["warn", "raise"])
+def test_an_operator_in_place_whose_result_is_too_large_for_the_target(function: Any, action: Any, mode: Any) -> None:
+    """The cast is part of the operator: its warning says so, at the user's line; and where it raises the write has happened once."""
+
+    def outcome(called: Any, b: Any) -> Any:
+        a, raised = np.array([1, 2, -3, 4, 5], np.float16), None
+        with warnings.catch_warnings(record=True) as caught, np.errstate(over=mode):
+            warnings.simplefilter(action)
+            try:
+                called(a, b)
+            except (FloatingPointError, RuntimeWarning) as error:
+                raised = type(error), str(error)
+        return a.tobytes(), raised, [(str(w.message), w.filename, w.lineno) for w in caught]
+
+    linked = jit(function)
+    for numbers in ([0, 7e4, -3, 2, 1], [1] * 5, [1e30, -1e30, np.nan, np.inf, 1e5], [3e38] * 5):
+        b = np.array(numbers, np.float32)
+        for _ in range(3):
+            assert outcome(linked, b) == outcome(function, b)

@@ -208,9 +208,10 @@ def describe_number(value: Any, by_value: bool) -> Any:
     kind = type(value)
     if kind is float and -65000.0 < value < 65000.0:  # what fits the smallest type
         return (float, value.hex()) if by_value else float
-    if kind is int and 0 <= value < 256:
+    if kind is int and 0 <= value < 128:  # what fits the smallest types, signed or not
         return (int, value) if by_value else int
-    return (kind, np.min_scalar_type(value), value != value, repr(value) if by_value else None)
+    signed = np.min_scalar_type(-1 - value) if kind is int and value >= 0 else None  # 200 fits uint8, but takes int16 beside int8
+    return (kind, np.min_scalar_type(value), signed, value != value, repr(value) if by_value else None)
 
 
 @cache

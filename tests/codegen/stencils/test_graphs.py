@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bcvm_core.codegen.stencils import offsets as c
-from bcvm_core.codegen.stencils import target
+from bcvm_core.codegen.stencils import target, trace
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
 from bcvm_core.codegen.stencils.loops import constant_bits
@@ -253,3 +253,21 @@ def test_a_lowered_input_is_no_constant() -> None:
     """Both are "number 1 of type i32" somewhere."""
     lowered = Lowered((Loaded(0, "i32"), Loaded(1, "i32")), (), (), 4, ())
     assert lowered != Lowered((Loaded(0, "i32"), Constant(1, "i32")), (), (), 4, ())
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("first", [1, -1])
+def test_a_number_is_promoted_by_its_own_size(dtype: str, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """127, 128 and 255 are of one smallest type, but int8 takes only the first: what was met earlier decides nothing."""
+    monkeypatch.setattr(trace, "_expansions", {})
+    edges = [2**power + step for power in (0, 7, 8, 15, 16, 31, 32, 63) for step in (-1, 0, 1) if 2**power + step < 2**64]
+    x = np.arange(9).astype(dtype)
+    for value in sorted({v for edge in edges for v in (edge, -edge) if v >= -(2**63)})[::first]:
+        graph = FusedGraph((Input(dtype),), (Node("multiply", (0, Const(value))), Node("negative", (1,))), (2,))
+        try:
+            expected = np.negative(np.multiply(x, value))
+            kernel = kernel_for(graph)
+        except (NotFusable, TypeError, OverflowError):
+            continue
+        made = kernel([x])
+        assert (made.dtype, made.tobytes()) == (expected.dtype, expected.tobytes()), value
