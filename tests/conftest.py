@@ -6,6 +6,7 @@ import atexit
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -78,6 +79,16 @@ def _nothing_stays_on() -> Iterator[None]:
             beside.stop()
         while bcvm.enabled():
             bcvm.disable()
+
+
+@pytest.fixture
+def pythons_interrupts() -> Iterator[None]:
+    """An interrupt raises KeyboardInterrupt. MindSpore, once it has compiled a graph in this process, ends the process instead; what a
+    shell runs in the background ignores it.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -262,7 +262,7 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needed
-def test_an_interrupt_leaves_no_part_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_no_part_undone(monkeypatch: pytest.MonkeyPatch, pythons_interrupts: None) -> None:
     monkeypatch.setattr(convolution, "SEVERAL", 0.0)
     monkeypatch.setattr(threads, "cores", lambda: 2)
     found = library.library()

@@ -158,14 +158,6 @@ def doubled(x: Any) -> Any:
     return y * 2
 
 
-@pytest.fixture
-def pythons_interrupts() -> Iterator[None]:
-    """An interrupt raises KeyboardInterrupt. MindSpore, once it has compiled a graph in this process, ends the process instead."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def _interrupt_after(seconds: float) -> None:
     threading.Timer(seconds, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 
