@@ -12,7 +12,7 @@ pytest.importorskip("ipykernel", reason="the kernel's tests need the extra `lab`
 
 from bcvm_kernel.threads import threads_keep_their_cell  # noqa: E402
 
-MANY_KINDS = """
+MANY_KINDS = r"""
 import contextvars, decimal, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from IPython.display import display
@@ -24,7 +24,7 @@ more = threading.Event()
 
 def inner():
     more.wait()
-    print("inner", own.get(), decimal.getcontext().prec)
+    print(f"inner {own.get()} {decimal.getcontext().prec}\n", end="")  # in one piece: another thread writes, too
     display("shown")
 
 class Mine(threading.Thread):
@@ -41,7 +41,7 @@ def fails():
 Mine().start()
 threading.Thread(target=fails).start()
 pool = ThreadPoolExecutor(1)
-pool.submit(lambda: (more.wait(), print("pooled")))
+pool.submit(lambda: (more.wait(), print("pooled\n", end="")))
 """
 
 
