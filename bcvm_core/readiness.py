@@ -13,8 +13,9 @@ def ready(timeout_s: float = 180.0) -> bool:
     """
     from .codegen.stencils.driver import driver
     from .codegen.stencils.library import family
+    from .codegen.stencils.target import WIDTHS
 
-    wanted = [family(4), family(8), driver()]
+    wanted = [*map(family, WIDTHS), driver()]
     deadline = time.monotonic() + timeout_s
     while not all(loop.ready for loop in wanted):
         if any(loop.failed for loop in wanted) or time.monotonic() > deadline:

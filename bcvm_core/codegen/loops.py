@@ -90,6 +90,7 @@ def lanes() -> int:
 
 
 def address(x: Any) -> int:
+    """Where an array's first element lies."""
     found: int = x.__array_interface__["data"][0]
     return found
 

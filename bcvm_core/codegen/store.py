@@ -32,9 +32,8 @@ _SOURCES: Final = (
     *(
         f"codegen/stencils/{name}.py"
         for name in (
-            *("blob", "build", "describe", "driver", "ir", "native", "objects", "primitives", "target"),
-            *("arrange_code", "emit_code", "uses_code"),
-            *("entry_code", "general_code", "lines_code", "offsets", "recycle_code", "results_code", "rows_code", "site_code"),
+            *("blob", "build", "describe", "driver", "ir", "native", "objects", "offsets", "primitives", "target"),
+            "*_code",
         )
     ),
     *(f"codegen/rows/{name}.py" for name in ("code", "types", "passes", "recipes", "columns", "column_recipes")),
@@ -65,9 +64,10 @@ def key() -> str:
     if not cpu_level():
         digest.update(platform.processor().encode())
     package = Path(__file__).parent.parent
-    for name in _SOURCES:
-        with contextlib.suppress(OSError):  # a zipped package: the version in the path has to do
-            digest.update((package / name).read_bytes())
+    for pattern in _SOURCES:
+        for path in sorted(package.glob(pattern)):  # none in a zipped package: the version in the path has to do
+            with contextlib.suppress(OSError):
+                digest.update(path.read_bytes())
     return f"{cpu_level() or platform.machine()}-{digest.hexdigest()[:16]}"
 
 

@@ -76,12 +76,8 @@ class DirectSite:
             spare.append(_new(shape, memory.TO_NUMPY[self.dtype]))
 
 
-class _Address(ctypes.c_char * (1 << 62)):  # type: ignore[misc]
-    """Where an array that is lent out lies, until it is lent; its length says nothing."""
-
-
 def _new(shape: tuple[int, ...], dtype: memory.DType) -> Lent:
-    array: memory.Array = np.ndarray(shape, dtype, _Address.from_address(_HOME))
+    array: memory.Array = np.ndarray(shape, dtype, memory.Anywhere.from_address(_HOME))
     return array, ctypes.c_int64.from_address(id(array) + offsets.DATA)
 
 

@@ -47,7 +47,10 @@ HOST_ONLY = _host_only()
 _MAX_DIMS = 8  # of MindSpore's views
 
 
-class _Memory(ctypes.c_char * (1 << 62)):  # type: ignore[misc]
+Anywhere: Any = ctypes.c_char * (1 << 62)  # memory of unknown length
+
+
+class _Memory(Anywhere):  # type: ignore[misc]
     """A tensor's memory from its first element on; the array's `base`, so the tensor lives as long as the array.
 
     The length says nothing: an array over it is bounded by its own shape and strides.

@@ -39,10 +39,6 @@ def is_scalar_call(signature: Signature) -> bool:
     return bool(signature.operands) and all(c.dtype in PYTHON_SCALARS for c in signature.operands)
 
 
-def _takes_tensors(signature: Signature) -> bool:
-    return not is_scalar_call(signature)
-
-
 _WAYS: dict[str, tuple[str, str, str]] = {
     "matmul": ("blas", "blas", "BLAS through numpy; other element types by NumPy's loops"),
     "conv": ("windows", "blas", "windows as a matrix, then one BLAS product; conv2d of float32 by oneDNN where there is one"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mindspore as ms
@@ -17,10 +17,11 @@ import pytest
 from mindspore import Parameter, Tensor, ops
 
 import bcvm_core as bcvm
-from bcvm_core.jit import linker_of
-from bcvm_core.vm.region import Region
+from tests.in_threads import in_threads
+from tests.vm import native_support
 
 pytestmark = pytest.mark.mindspore
+warmed = partial(native_support.warmed, calls=4)
 A = np.linspace(-3.0, 3.0, 24, dtype=np.float32).reshape(4, 6)
 
 
@@ -38,14 +39,6 @@ def make() -> Callable[..., Any]:
 
 def plain(x: Any, b: Any) -> Any:
     return ops.relu(x + b) * 2.0
-
-
-def warmed(function: Any, *args: Any) -> Region:
-    for _ in range(4):
-        function(*args)
-    (region,) = [s for s in linker_of(function).table.live if isinstance(s, Region)]  # type: ignore[union-attr]
-    assert region.native is not None, region.last_reason
-    return region
 
 
 def bits(value: Any) -> Any:
@@ -222,9 +215,5 @@ def test_threads() -> None:
         expected = bits(plain(y, y))
         wrong.extend(n for n in range(300) if bits(f(y, y)) != expected)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(6, work)
     assert wrong == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from mindspore import nn, ops
 
 import bcvm_core as bcvm
+from tests.in_threads import in_threads
 
 pytestmark = pytest.mark.mindspore
 EXAMPLES = int(os.environ.get("BCVM_FLATTEN_EXAMPLES", "15"))
@@ -99,25 +99,16 @@ def test_threads_see_what_one_thread_sees() -> None:
     expected = {n: Log() for n in range(5)}
     for n, log in expected.items():
         log(net(tensor(n + 1, 2, seed=n)))
-    wrong: list[Any] = []
 
     def work(number: int) -> None:
-        try:
-            for i in range(60):
-                n = (number + i) % 5
-                net.unread = i
-                log = Log()
-                log(net(tensor(n + 1, 2, seed=n)))
-                assert_same(expected[n].entries, log.entries, 0.0)
-        except BaseException as error:
-            wrong.append(error)
+        for i in range(60):
+            n = (number + i) % 5
+            net.unread = i
+            log = Log()
+            log(net(tensor(n + 1, 2, seed=n)))
+            assert_same(expected[n].entries, log.entries, 0.0)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(4, work)
 
 
 def test_cells_that_compare_in_their_own_way() -> None:

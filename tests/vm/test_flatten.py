@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import bcvm_core as bcvm
 from bcvm_core.isa.verifier import verify
-from tests.vm.flatten_support import Flat, Part, Parts
+from tests.vm.flatten_support import Body, Flat, Part, Parts
 
 X = np.arange(-6.0, 6.0).reshape(3, 4)
 
@@ -28,17 +28,6 @@ class Scale(Part):
 
     def forward(self, x: Any) -> Any:
         return x * self.by
-
-
-class Body(Part):
-    """Any function of (self, x, ...) as a part."""
-
-    def __init__(self, function: Any, **attributes: Any) -> None:
-        self.function = function
-        self.__dict__.update(attributes)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(self, *args, **kwargs)
 
 
 class Net(Part):

@@ -8,7 +8,6 @@ import functools
 import gc
 import math
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import pytest
 from bcvm_core.codegen import loops
 from bcvm_core.vm.flatten import words
 from bcvm_core.vm.flatten.site import MISS
+from tests.in_threads import in_threads
 from tests.vm.flatten_support import Body, Flat, Part, Parts, agree, same
 
 X = np.arange(-6.0, 6.0).reshape(3, 4)
@@ -306,18 +306,11 @@ def test_threads() -> None:
         for i in range(300):
             x = np.ones(((seed + i) % 9, 2))
             part.unread = i
-            try:
-                found = flat.site(part, (x,), {})
-                if found is not MISS and not same(found, part(x)):
-                    wrong.append(found)
-            except BaseException as error:
-                wrong.append(error)
+            found = flat.site(part, (x,), {})
+            if found is not MISS and not same(found, part(x)):
+                wrong.append(found)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not wrong
 
 

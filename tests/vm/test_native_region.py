@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Callable
@@ -19,14 +18,10 @@ from hypothesis import strategies as st
 import bcvm_core as bcvm
 from bcvm_core.jit import linker_of
 from bcvm_core.tiers.pool import pool
-from bcvm_core.vm.region import Region
+from tests.in_threads import in_threads
+from tests.vm.native_support import warmed
 
 X = np.linspace(-3.0, 3.0, 24, dtype=np.float32).reshape(4, 6)
-
-
-def region_of(function: Any) -> Region:
-    (site,) = [s for s in linker_of(function).table.live if isinstance(s, Region)]  # type: ignore[union-attr]
-    return site
 
 
 def make() -> Callable[..., Any]:
@@ -38,14 +33,6 @@ def make() -> Callable[..., Any]:
 
 def plain(x: Any, b: Any) -> Any:
     return np.maximum(x + b, 0) * 2.0
-
-
-def warmed(function: Any, *args: Any) -> Region:
-    for _ in range(3):
-        function(*args)
-    region = region_of(function)
-    assert region.native is not None, region.last_reason
-    return region
 
 
 def bits(value: Any) -> Any:
@@ -275,14 +262,10 @@ def test_large_arrays_and_threads() -> None:
     expected = bits(plain(large, large))
     results: list[bool] = []
 
-    def work() -> None:
+    def work(_number: int) -> None:
         results.extend(bits(f(large, large)) == expected for _ in range(3))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert results == [True] * 12
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ops import conv, pending
 from ...ops.order import FIRST, LAST, channels_innermost, is_kept
+from ..loops import address
 from ..stencils.recycle import empty
 from . import threadpool
 from .library import Library, OneDNNError, library
@@ -87,7 +88,7 @@ def run(
     if result is None:
         result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
-    places = (_address(images), packed.address, _address(result), *map(_address, more))
+    places = (address(images), packed.address, address(result), *map(address, more))
     if not found.has_pool:
         with found.limits(1):
             made.run(places)
@@ -96,11 +97,6 @@ def run(
     else:
         threadpool.run(found, functools.partial(made.run, places))
     return result
-
-
-def _address(x: _Array) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
 
 
 def readable(x: _Array) -> _Array:
@@ -117,7 +113,7 @@ def channels_last(found: Library, images: _Array) -> _Array:
         return np.require(images, requirements=["C", "A"])
     made = empty(images.shape, _F32)
     with found.limits(1):
-        mover(found, before.shape, True)((_address(before), _address(made)))
+        mover(found, before.shape, True)((address(before), address(made)))
     return made  # type: ignore[no-any-return]
 
 
@@ -128,5 +124,5 @@ def plain(x: _Array) -> _Array:
         return np.ascontiguousarray(x)
     made = empty(x.shape, _F32)
     with found.limits(1):
-        mover(found, x.shape, False)((_address(x), _address(made)))
+        mover(found, x.shape, False)((address(x), address(made)))
     return made  # type: ignore[no-any-return]

@@ -91,6 +91,6 @@ def digest(array: np.ndarray[Any, Any]) -> bytes | None:
         return None
     state = _START.copy()
     blocks, rest = divmod(size, _BLOCK)
-    address = array.__array_interface__["data"][0]
-    loop.run(blocks, address, state.__array_interface__["data"][0])
-    return state.tobytes() + (ctypes.string_at(address + size - rest, rest) if rest else b"")
+    start = loops.address(array)
+    loop.run(blocks, start, loops.address(state))
+    return state.tobytes() + (ctypes.string_at(start + size - rest, rest) if rest else b"")

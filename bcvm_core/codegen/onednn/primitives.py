@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..loops import address
 from .library import SLICES, Argument, Library, OneDNNError, vector
 
 Pair = tuple[int, int]
@@ -52,8 +53,8 @@ class Scratch(threading.local):
 def aligned(size: int) -> tuple[Any, int]:
     """(array that owns the memory, address of `size` bytes in it, at the start of a cache line)."""
     memory = np.empty(size + _ALIGNMENT, np.uint8)
-    address = memory.__array_interface__["data"][0]
-    return memory, address + -address % _ALIGNMENT
+    start = address(memory)
+    return memory, start + -start % _ALIGNMENT
 
 
 scratch = Scratch()
@@ -101,8 +102,8 @@ class Primitive:
             frame = self._frame()
         memories, arguments = frame
         put = library.memory_set_data_handle
-        for memory, address in zip(memories, addresses, strict=False):
-            put(memory, address)
+        for memory, place in zip(memories, addresses, strict=False):
+            put(memory, place)
         if self.scratch_size:
             put(memories[-1], scratch.at(self.scratch_size))
         status = library.primitive_execute(self.handle, stream or library.stream, len(memories), arguments)

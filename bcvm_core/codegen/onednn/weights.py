@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ... import config
+from ..loops import address
 from .digest import digest
 from .library import Library
 from .primitives import aligned, packed_size, packer
@@ -32,7 +33,7 @@ class Packed:
         self.memory, self.address = aligned(self.size)
         self.seen = seen
         with library.limits(1):
-            packer(library, order)((weight.__array_interface__["data"][0], self.address))
+            packer(library, order)((address(weight), self.address))
 
 
 class PackedWeights:
@@ -49,7 +50,7 @@ class PackedWeights:
         seen = digest(weight)
         if seen is None:  # no machine code here: packing is as fast as comparing would be
             return Packed(library, weight, order, b"")
-        key = (weight.__array_interface__["data"][0], weight.shape, order)
+        key = (address(weight), weight.shape, order)
         found = self._known.get(key)
         if found is not None and found.seen == seen:
             self.hits += 1

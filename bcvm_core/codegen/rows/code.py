@@ -20,7 +20,6 @@ from ..stencils.target import Target
 
 LANES: Final = 16
 STEP: Final = 64  # numbers per step: the partial results of a block of the tree
-WORD: Final = {"float": "f32", "double": "f64"}
 BYTES: Final = {"float": 4, "double": 8, "i8": 1, "i16": 2, "half": 2, "i32": 4, "i64": 8}
 
 

@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..loops import address
 from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
 from ..stencils.entry import MethodDef, new_function, runtime
-from ..stencils.kernel import underflow_ignored
+from ..stencils.kernel import RELEASE_NS, underflow_ignored
 from ..stencils.recycle import empty
 from .loop import RowLoop
 
 _FASTCALL: Final = 0x80
 LARGE_NS: Final = 400_000  # calls that take longer than this run on several cores
-RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 PIECES: Final = 4  # per thread
 _COLUMNS_MIN: Final = 256  # columns of a piece
 _kept: list[Any] = []
@@ -94,17 +94,17 @@ class Entry:
         common = struct.pack("<q", kernel), struct.pack("<2qdq", *self._pointers(arrays[1:]), how.eps, how.less)
         if inner == 1:
             steps = n * x.itemsize, self.result.itemsize * (n if how.form == 0 else 1)
-            pieces = _rows(outer, n, _address(x), _address(made), *steps)
+            pieces = _rows(outer, n, address(x), address(made), *steps)
         else:
             steps = n * inner * x.itemsize, self.result.itemsize * inner * (n if how.form == 0 else 1)
-            pieces = _columns(outer, n, inner, _address(x), _address(made), *steps)
+            pieces = _columns(outer, n, inner, address(x), address(made), *steps)
         raised = _run(common, pieces)
         if raised and not how.quiet and (raised & c.HARD or not underflow_ignored()):
             return None
         return made if made.ndim else made[()]
 
     def _pointers(self, parameters: tuple[Any, ...]) -> list[int]:
-        return [_address(p) for p in parameters] + [0] * (2 - len(parameters))
+        return [address(p) for p in parameters] + [0] * (2 - len(parameters))
 
 
 def _rows(outer: int, n: int, x: int, y: int, x_step: int, y_step: int) -> Iterator[tuple[int, ...]]:
@@ -139,11 +139,6 @@ def _run(common: tuple[bytes, bytes], pieces: Iterable[tuple[int, ...]]) -> int:
 
     threads.workers.run(piece, list(pieces), threads.cores())
     return status
-
-
-def _address(x: Any) -> int:
-    found: int = x.__array_interface__["data"][0]
-    return found
 
 
 @cache

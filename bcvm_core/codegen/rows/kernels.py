@@ -33,26 +33,22 @@ _WIDE_NS: Final = 0.2
 class _Entries:
     """The functions of one recipe's kernel, by how it is called; None for a call that there is no kernel for yet."""
 
-    __slots__ = ("loop", "dtype", "result", "ns", "_known")
+    __slots__ = ("loop", "dtype", "result", "ns", "known")
 
     def __init__(self, recipe: str, dtype: str, cost: float) -> None:
         self.loop = row_loop(recipe, dtype)
         self.dtype, self.result = BY_NAME[dtype].numpy, BY_NAME[result_name(recipe, dtype)].numpy
         self.ns = cost * (2.5 if dtype == "float64" else 1.0)
-        self._known: dict[Any, Kernel] = {}
+        self.known: dict[Any, Kernel] = {}  # functions that were made
 
     def find(self, key: Any, how: Call) -> Kernel | None:
         """The function for a call, made at its first use."""
-        found = self._known.get(key)
+        found = self.known.get(key)
         if found is None and self.loop.ready and driver().ready:
             found = entry_for(self.loop, how, self.dtype, self.result, self.ns)
             if found is not None:
-                self._known[key] = found
+                self.known[key] = found
         return found
-
-    @property
-    def known(self) -> dict[Any, Kernel]:
-        return self._known
 
 
 def _over_axis(op: str, dtype: str) -> Kernel:
@@ -188,11 +184,13 @@ def _find(entries: _Entries, axis: Any, keepdims: bool, quiet: bool, less: int =
     return found
 
 
-def _logsumexp(op: str, dtype: str) -> Kernel:
-    entries, definition = _Entries(op, dtype, _COST_NS[op]), registry.row(op).definition
+def _untyped(op: str, dtype: str) -> Kernel:
+    """Reductions whose result has a type of its own: logsumexp, and argmax and argmin along an axis that is not the last one."""
+    entries, definition = _Entries(op, dtype, _COST_NS.get(op, _WIDE_NS)), registry.row(op).definition
+    one_axis = op != "logsumexp"
 
     def kernel(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
-        if keepdims is False or keepdims is True:
+        if (keepdims is False or keepdims is True) and not (one_axis and type(axis) is not int):
             entry = _find(entries, axis, keepdims, True)
             result = None if entry is None else entry(x)
             if result is not None:
@@ -246,21 +244,6 @@ def _spread(op: str, dtype: str) -> Kernel:
     return kernel
 
 
-def _places(op: str, dtype: str) -> Kernel:
-    """argmax and argmin along an axis that is not the last one."""
-    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
-
-    def kernel(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
-        if type(axis) is int and (keepdims is False or keepdims is True):
-            entry = _find(entries, axis, keepdims, True)
-            result = None if entry is None else entry(x)
-            if result is not None:
-                return result
-        return definition(x, axis=axis, keepdims=keepdims)
-
-    return kernel
-
-
 def _running(op: str, dtype: str) -> Kernel:
     """cumsum and cumprod along an axis that is not the last one."""
     entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
@@ -280,7 +263,7 @@ def _running(op: str, dtype: str) -> Kernel:
 _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] = {
     "softmax": (_over_axis, _ALL),
     "log_softmax": (_over_axis, _ALL),
-    "logsumexp": (_logsumexp, _ALL),
+    "logsumexp": (_untyped, _ALL),
     "layer_norm": (_layer_norm, _F),
     "rms_norm": (_rms_norm, _F),
     "group_norm": (_of_groups, _F),
@@ -290,8 +273,8 @@ _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] =
     "mean": (_mean, _ALL),
     "var": (_spread, _ALL),
     "std": (_spread, _ALL),
-    "argmax": (_places, _ALL - {"float16", "bfloat16"}),
-    "argmin": (_places, _ALL - {"float16", "bfloat16"}),
+    "argmax": (_untyped, _ALL - {"float16", "bfloat16"}),
+    "argmin": (_untyped, _ALL - {"float16", "bfloat16"}),
     "cumsum": (_running, frozenset(("float32", "float64"))),
     "cumprod": (_running, frozenset(("float32", "float64"))),
 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..loops import MAKERS, Loop, loop_for
 
 SOURCES: Final = (
-    *("offsets", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code", "lines_code"),
+    *("offsets", "shapes_code", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code", "lines_code"),
     *("uses_code", "arrange_code", "emit_code"),
 )
 EXPORTED: Final = (

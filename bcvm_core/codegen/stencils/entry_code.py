@@ -6,9 +6,8 @@ Compiled with its neighbours into the driver; nothing here runs as Python.
 from __future__ import annotations
 
 from .general_code import general
-from .native import call, get_status, load32, load64, set_status, stack, store64
+from .native import call, get_status, load32, load64, stack, store64
 from .offsets import (
-    ALL_EVENTS,
     BYTES_HEAD,
     C_ORDER,
     D_CODE,
@@ -30,13 +29,12 @@ from .offsets import (
     NDIM,
     OPERAND_SIZE,
     POINTERS,
-    R_INCREF,
     R_NDARRAY,
     R_RESTORE_THREAD,
-    R_SAVE_THREAD,
     TYPE,
 )
-from .results_code import allocate, settled, slow
+from .results_code import allocate, let_others_run, settled, slow, without_events
+from .shapes_code import has_shape, product
 
 
 def entry(self: int, args: int, nargs: int) -> int:
@@ -60,18 +58,14 @@ def entry(self: int, args: int, nargs: int) -> int:
             return slow(desc, args, nargs)
         order = order & load32(x + FLAGS)
         if k > 0:
-            same = same & same_shape(x, first)
+            same = same & has_shape(x, load32(first + NDIM), load64(first + DIMS))
         operand = operand + OPERAND_SIZE
         k = k + 1
     if order == 0 or same == 0:
         return general(desc, args, nargs)
     ndim = load32(first + NDIM)
     dims = load64(first + DIMS)
-    n = 1
-    k = 0
-    while k < ndim:
-        n = n * load64(dims + 8 * k)
-        k = k + 1
+    n = product(dims, 0, ndim)
     if n == 0 or ndim == 0 or n > load64(desc + D_LIMIT):
         return slow(desc, args, nargs)
     if load64(desc + D_CODES) == 0 or load64(desc + D_CODE) != 0:
@@ -91,17 +85,13 @@ def entry(self: int, args: int, nargs: int) -> int:
         store64(context + POINTERS + 8 * (count + k), load64(load64(results + 8 * k) + DATA))
         k = k + 1
     scratch = stack(8)
-    status = get_status(scratch)
-    if status & EVENTS:
-        set_status(scratch, status & (-1 - ALL_EVENTS))
+    without_events(scratch)
     code = load64(desc + D_CODE + 8)
     constants = load64(desc + D_CONSTANTS)
     held = 0
     if n > load64(desc + D_RELEASE):
         held = load64(desc + D_HELD)
-        runtime = load64(desc + D_RUNTIME)
-        call(load64(runtime + R_INCREF), held)
-        thread = call(load64(runtime + R_SAVE_THREAD))
+        thread = let_others_run(runtime, held)
         call(code, context, n, constants)
         raised = get_status(scratch) & EVENTS
         call(load64(runtime + R_RESTORE_THREAD), thread)
@@ -109,18 +99,3 @@ def entry(self: int, args: int, nargs: int) -> int:
         call(code, context, n, constants)
         raised = get_status(scratch) & EVENTS
     return settled(desc, results, raised, load64(context), scratch, held)
-
-
-def same_shape(x: int, first: int) -> int:
-    """1 when two arrays have the same shape."""
-    ndim = load32(first + NDIM)
-    if load32(x + NDIM) != ndim:
-        return 0
-    a = load64(x + DIMS)
-    b = load64(first + DIMS)
-    k = 0
-    while k < ndim:
-        if load64(a + 8 * k) != load64(b + 8 * k):
-            return 0
-        k = k + 1
-    return 1

@@ -37,12 +37,10 @@ from .offsets import (
     MAX_OPERANDS,
     NDIM,
     OPERAND_SIZE,
-    R_INCREF,
     R_RESTORE_THREAD,
-    R_SAVE_THREAD,
     STRIDES,
 )
-from .results_code import allocate, settled, slow
+from .results_code import allocate, let_others_run, settled, slow
 from .rows_code import drive
 
 
@@ -125,8 +123,7 @@ def general(desc: int, args: int, nargs: int) -> int:
     if n > load64(desc + D_RELEASE):
         held = load64(desc + D_HELD)
         runtime = load64(desc + D_RUNTIME)
-        call(load64(runtime + R_INCREF), held)
-        thread = call(load64(runtime + R_SAVE_THREAD))
+        thread = let_others_run(runtime, held)
         drive(job)
         call(load64(runtime + R_RESTORE_THREAD), thread)
     else:

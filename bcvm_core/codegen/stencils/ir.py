@@ -10,7 +10,7 @@ the first element of this step, `n` the end of the loop. Holes are external symb
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..llvm import LlvmBuilder, Value
@@ -48,7 +48,6 @@ _BITS: Final = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 
 
 WORD_AT: Final = 0  # ctx: events of canonical algorithms, a bit set
 MASK_AT: Final = 8  # ctx: one bit per lane of the last, partial step
-POINTERS_AT: Final = 64  # ctx: pointers of operands, 8 bytes each
 
 PREAMBLE: Final = (
     "@CTX = external dso_local global i8, !absolute_symbol !0\n"
@@ -329,7 +328,3 @@ def slot_changes(e: Emitter, slot: int, value: str, element: str) -> Changes:
     """The registers of a slot that is given a value."""
     base = e.target.registers * slot
     return {base + k: part for k, part in enumerate(e.give(value, element))}
-
-
-def all_slots(target: Target) -> Sequence[int]:
-    return range(target.slots)

@@ -20,6 +20,7 @@ import numpy as np
 
 from ... import config, fpstatus
 from ...dtypes import BY_NAME
+from ..loops import address
 from . import arena, layout, threads
 from . import offsets as c
 from .driver import driver
@@ -177,7 +178,7 @@ class FusedKernel:
         dims, strides = _axes(shape, [x.strides for x in (*wide, *made)])
         if len(dims) > c.MAX_DIMS:
             return None
-        return made, *self._job([x.__array_interface__["data"][0] for x in (*wide, *made)], dims, strides, cores)
+        return made, *self._job([address(x) for x in (*wide, *made)], dims, strides, cores)
 
     def _outputs(self, arrays: Sequence[Any], outs: Sequence[Any] | None, shape: tuple[int, ...]) -> list[Any] | None:
         if outs is None:

@@ -48,7 +48,8 @@ from .offsets import (
     R_SAVE_THREAD,
     TYPE,
 )
-from .results_code import allocate, slow, trouble
+from .results_code import allocate, slow, trouble, without_events
+from .shapes_code import has_shape, product
 
 
 def line(self: int, args: int, nargs: int) -> int:
@@ -95,7 +96,7 @@ def line(self: int, args: int, nargs: int) -> int:
     k = 1
     while k < count:
         parameter = load64(args + 8 * k)
-        if fits(parameter, dims + 8 * first, last + 1 - first) == 0:
+        if has_shape(parameter, last + 1 - first, dims + 8 * first) == 0:
             return slow(desc, args, nargs)
         store64(arguments + 8 * (k - 1), load64(parameter + DATA))
         k = k + 1
@@ -109,9 +110,7 @@ def line(self: int, args: int, nargs: int) -> int:
     if allocate(desc, axes, shape, 0, results, product(shape, 0, axes)) == 0:
         return 0
     scratch = stack(8)
-    status = get_status(scratch)
-    if status & EVENTS:
-        set_status(scratch, status & (-1 - ALL_EVENTS))
+    status = without_events(scratch)
     from_ = load64(x + DATA)
     to = load64(load64(results) + DATA)
     if total > load64(desc + D_RELEASE):
@@ -130,29 +129,6 @@ def line(self: int, args: int, nargs: int) -> int:
     if axes == 0 and made == load64(results):
         return call(load64(runtime + R_RETURN), made)
     return made
-
-
-def product(dims: int, start: int, end: int) -> int:
-    """The product of some dims."""
-    n = 1
-    k = start
-    while k < end:
-        n = n * load64(dims + 8 * k)
-        k = k + 1
-    return n
-
-
-def fits(parameter: int, dims: int, count: int) -> int:
-    """1 when a parameter has these dims."""
-    if load32(parameter + NDIM) != count:
-        return 0
-    own = load64(parameter + DIMS)
-    k = 0
-    while k < count:
-        if load64(own + 8 * k) != load64(dims + 8 * k):
-            return 0
-        k = k + 1
-    return 1
 
 
 def result_shape(form: int, ndim: int, dims: int, first: int, last: int, shape: int) -> int:

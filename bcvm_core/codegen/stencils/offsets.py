@@ -92,7 +92,6 @@ J_SIZES: Final = 72
 J_WORD: Final = 80  # result: events noted by algorithms
 J_STATUS: Final = 88  # result: floating-point status bits that were raised
 J_MODE: Final = 96  # floating-point mode of the thread that called, 0: that of the thread that runs
-J_SIZE: Final = 104
 
 # record of a site (`region_entry.py` writes it)
 S_PLAIN: Final = 0  # address of a number: not 0 where everything runs as plain Python

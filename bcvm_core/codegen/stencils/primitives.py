@@ -26,7 +26,6 @@ INTEGERS: Final = SIGNED + UNSIGNED
 NUMBERS: Final = FLOATS + INTEGERS
 
 Emit = Callable[..., str]  # (emitter, operands...) -> value
-EVENT_HARD: Final = 1  # divide, invalid, or an argument that needs the exact reduction
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from .offsets import (
     D_RUNTIME,
     D_SLOW,
     D_UNDERFLOW,
+    EVENTS,
     HARD,
     OPERAND_SIZE,
     R_DECREF,
@@ -21,6 +22,7 @@ from .offsets import (
     R_HANDLER,
     R_INCREF,
     R_NONE,
+    R_SAVE_THREAD,
     R_SET_HANDLER,
     R_TRUE,
     R_TUPLE,
@@ -35,6 +37,20 @@ def slow(desc: int, args: int, nargs: int) -> int:
     """Let Python code do the call."""
     runtime = load64(desc + D_RUNTIME)
     return call(load64(runtime + R_VECTORCALL), load64(desc + D_SLOW), args, nargs, 0)
+
+
+def without_events(scratch: int) -> int:
+    """Lower the flags of floating-point events, where some are up: what is up later was raised meanwhile. The status that was."""
+    status = get_status(scratch)
+    if status & EVENTS:
+        set_status(scratch, status & (-1 - ALL_EVENTS))
+    return status
+
+
+def let_others_run(runtime: int, held: int) -> int:
+    """Give the interpreter's lock away, holding on to `held` meanwhile; the thread, with which it is taken again."""
+    call(load64(runtime + R_INCREF), held)
+    return call(load64(runtime + R_SAVE_THREAD))
 
 
 def allocate(desc: int, ndim: int, dims: int, fortran: int, results: int, n: int) -> int:

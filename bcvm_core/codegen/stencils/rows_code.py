@@ -26,6 +26,7 @@ from .offsets import (
     MAX_DIMS,
     POINTERS,
 )
+from .shapes_code import zeros
 
 
 def drive(job: int) -> int:
@@ -68,11 +69,7 @@ def mode() -> int:
 def rows(code: int, context: int, constants: int, ndim: int, dims: int, total: int, pointers: int, strides: int) -> int:
     """Run the kernel over the last axis for every index of the others; `pointers` are moved along."""
     n = load64(dims + 8 * (ndim - 1))
-    index = stack(8 * MAX_DIMS)
-    d = 0
-    while d < ndim:
-        store64(index + 8 * d, 0)
-        d = d + 1
+    index = zeros(stack(8 * MAX_DIMS), ndim)
     going = 1
     while going:
         k = 0
@@ -113,11 +110,7 @@ def packed_rows(job: int, context: int, pointers: int) -> int:
     strides = load64(job + J_STRIDES)
     buffers = stack(8 * BLOCK * total)
     n = load64(dims + 8 * (ndim - 1))
-    index = stack(8 * MAX_DIMS)
-    d = 0
-    while d < ndim:
-        store64(index + 8 * d, 0)
-        d = d + 1
+    index = zeros(stack(8 * MAX_DIMS), ndim)
     going = 1
     while going:
         at = 0

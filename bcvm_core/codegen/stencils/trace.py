@@ -137,15 +137,6 @@ def _tensor_of(x: Any) -> Tensor:
     return found
 
 
-class _Constant:
-    """An operand that is a number, under its own identity while the definition runs."""
-
-    __slots__ = ("value", "index")
-
-    def __init__(self, value: Any, index: int) -> None:
-        self.value, self.index = value, index
-
-
 def _value_of(x: Any) -> Value:
     if isinstance(x, _Traced):
         return _tensor_of(x)

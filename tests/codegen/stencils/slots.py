@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bcvm_core.codegen.stencils.blob import AGAIN, CTX, DATA, KON, NEXT, Blob
-from bcvm_core.codegen.stencils.ir import POINTERS_AT
 from bcvm_core.codegen.stencils.lower import Computed, Constant, Loaded, Lowered, facts
+from bcvm_core.codegen.stencils.offsets import POINTERS
 
 _NEVER: Final = 1 << 30
 _FREE, _COPY = -1, -2  # what a slot holds that holds no value
@@ -34,7 +34,7 @@ class _Allocator:
         self.spilled: dict[int, int] = {}  # value -> offset in the context
         self.out: list[Placed] = []
         operands = len(repeated) + len(lowered.stores)
-        self.spill_at = -(-(POINTERS_AT + 8 * operands) // 64) * 64
+        self.spill_at = -(-(POINTERS + 8 * operands) // 64) * 64
         self.free_spills: list[int] = []
         self.spill_end, self.slot_bytes = self.spill_at, slot_bytes
         self.stores_at: dict[int, list[int]] = {}  # time -> outputs
@@ -120,7 +120,7 @@ class _Allocator:
             self.out.append((f"fill/{slot}", self.spilled[value], 0))
         elif type(what) is Loaded:
             how = "lds" if self.repeated[what.input] else "ld"
-            self.out.append((f"{how}.{what.memory}/{slot}", POINTERS_AT + 8 * what.input, 0))
+            self.out.append((f"{how}.{what.memory}/{slot}", POINTERS + 8 * what.input, 0))
         elif type(what) is Constant:
             self.out.append((f"ldk.{what.type}/{slot}", 0, 8 * what.number))
         self.put(value, slot)
@@ -182,7 +182,7 @@ class _Allocator:
         for index in indices:
             value, memory = self.lowered.stores[index]
             slot = self.held(value, ())
-            self.out.append((f"st.{memory}/{slot}", POINTERS_AT + 8 * (len(self.repeated) + index), 0))
+            self.out.append((f"st.{memory}/{slot}", POINTERS + 8 * (len(self.repeated) + index), 0))
             self.used(value)
 
     def hot(self, at: int, value: Computed) -> None:

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from bcvm_core.codegen.stencils import arena, splice
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node, NotFusable
 from bcvm_core.codegen.stencils.kernel import kernel_for
+from tests.in_threads import in_threads
 
 CHAINS = int(os.environ.get("BCVM_TEST_CHAINS", "3000"))
 OPS = ("add", "multiply", "subtract", "divide", "maximum", "minimum")  # 6 ** 7 chains of seven, 279,936
@@ -196,11 +196,7 @@ def test_kernels_come_and_go_in_several_threads() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work, args=(turn,)) for turn in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(4, work)
     finally:
         sys.setswitchinterval(interval)
     assert not wrong

@@ -18,6 +18,7 @@ from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import kernel_for
 from bcvm_core.codegen.stencils.region_entry import NativeSite
 from bcvm_core.testing import assert_same_bits
+from tests.in_threads import in_threads
 
 ONE = FusedGraph((Input("float32"),), (Node("relu", (0,)), Node("add", (1, Const(1.0)))), (2,))
 TWO = FusedGraph((Input("float32"), Input("float32")), (Node("add", (0, 1)), Node("multiply", (0, 1))), (2, 3))
@@ -209,11 +210,7 @@ def test_threads_call_one_entry_at_once() -> None:
                 if not ((total == pair[0] + pair[1]).all() and (product == pair[0] * pair[1]).all()):
                     wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(6, work)
     assert not wrong
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from bcvm_core.codegen.stencils import recycle
 from bcvm_core.codegen.stencils import recycle_code as r
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import kernel_for
+from tests.in_threads import in_threads
 
 GRAPH = FusedGraph((Input("float32"),), (Node("add", (0, Const(1.0))),), (1,))
 LARGE = c.RECYCLED_MIN // 4
@@ -108,11 +108,7 @@ def test_threads_take_turns(entry: Any) -> None:
             if not (entry(x) == k + 1).all():
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not wrong
 
 
