@@ -68,6 +68,7 @@ class CellRecord:
     ended_ns: int | None = None
     filename: str | None = None  # known when the first node is compiled
     tables: list[SiteTable] = field(default_factory=list)
+    linked_to: int = 0  # the last line of its statements that have been compiled, each just before it runs
     before: weakref.WeakKeyDictionary[Any, int] = field(default_factory=weakref.WeakKeyDictionary)
     stats: Stats | None = None  # what it counted, once it is over
 
@@ -120,8 +121,9 @@ class CellSession:
         if not self.enabled or not isinstance(node, ast.Module | ast.Interactive | ast.Expression):
             return compile_plain(node)
         record = self._running_here()
-        if record is not None and record.filename is None:
-            record.filename = filename
+        if record is not None:
+            record.filename = record.filename or filename
+            record.linked_to = max(record.linked_to, _last_line(node))
         _ungroup(node)
         work = copy_tree(node)  # the caller may compile its node again, as %timeit does
         table: types.CodeType | tuple[Any, SiteTable] | None = None
@@ -332,6 +334,11 @@ def site_lines(table: SiteTable, brief: bool) -> list[str]:
         lines.append(describe_site(site))
         lines += [] if brief else [f"       {line}" for line in describe_kernels(site)]
     return lines
+
+
+def _last_line(node: ast.Module | ast.Interactive | ast.Expression) -> int:
+    body = [node.body] if isinstance(node, ast.Expression) else node.body
+    return max((n.end_lineno or n.lineno for n in body), default=0)
 
 
 def _group(body: list[ast.stmt]) -> list[ast.stmt]:

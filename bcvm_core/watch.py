@@ -222,8 +222,8 @@ class Watch:
         text = session.text(record)
         state = (len(record.tables), record.ended_ns is None)
         listed = self._listed(record, state, lambda: session.program(record))
-        upto = max((site.key[3] for site in _live(record.tables)), default=0)
-        return Unit("cell", "cell", "cell", 1, tuple(text.splitlines()), listed, upto, lambda: _live(record.tables), self)
+        lines = tuple(text.splitlines())
+        return Unit("cell", "cell", "cell", 1, lines, listed, record.linked_to, lambda: _live(record.tables), self)
 
     def _function_unit(self, linker: Linker) -> Unit:
         node = linker.source.node

@@ -83,3 +83,22 @@ def test_the_report_shows_them(notebook: Notebook) -> None:
     assert line.strip().startswith("#")
     assert line.endswith("fused")
     assert "◆" in report.html()
+
+
+MIXED = """
+import numpy as np
+
+def act(x):
+    y = np.maximum(x * 2.0, 0.0) + 1.0
+    z = np.exp(x.sum(axis=1) * 2.0 - 1.0)
+    return y, z
+"""
+
+
+def test_a_line_is_no_better_than_the_plainest_of_its_kernels(notebook: Notebook) -> None:
+    notebook.run(MIXED)
+    notebook.run("x = np.ones((4, 8), np.float32)\nfor _ in range(6):\n    s = act(x)\n")
+    sample = Sampler(Watch(notebook.session)).sample()
+    unit = next(u for u in sample.listing["units"] if u["kind"] == "function")
+    lines = sample.choices["units"][unit["key"]]["lines"]
+    assert [line["tier"] for line in lines[1:3]] == ["fused", "selected"]

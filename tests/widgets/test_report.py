@@ -177,3 +177,19 @@ def test_it_is_readable_in_an_export(notebook: Notebook, html_first: bool) -> No
     exporter = nbconvert.HTMLExporter(config=traitlets_config.Config(order)) if html_first else nbconvert.HTMLExporter()
     body, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
     assert "tanh.template.float64" in body and "<table>" in body
+
+
+def test_lines_that_python_ran_do_not_wait(notebook: Notebook) -> None:
+    notebook.run("import numpy as np\nx = np.ones(3)\nends = {'a': 0}")
+    notebook.run("for _ in range(3):\n    y = x * 2\n    ends['a'] += 1\n    z = len(ends)\n")
+    text = str(_report(notebook))
+    assert [line.split()[1] for line in text.split("\n") if line.strip()[:1] in "34" and ("ends" in line)] == ["-", "-"]
+
+
+def test_what_comes_after_an_error_waits(notebook: Notebook) -> None:
+    notebook.run("import numpy as np\nx = np.ones(3)")
+    with pytest.raises(ZeroDivisionError):
+        notebook.run("y = x * 2\n1 / 0\nz = x * 3\n")
+    notebook.session.finish()
+    line = next(line for line in str(_report(notebook)).split("\n") if "z = x" in line)
+    assert line.split()[1] == "o"

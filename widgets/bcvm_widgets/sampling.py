@@ -13,6 +13,7 @@ from .protocol import Choice, Choices, Columns, Figures, Listing, Tier, UnitChoi
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
+_PLAINEST_FIRST: tuple[Tier, ...] = ("selected", "fused", "recompiled")  # what runs in the VM
 _NO_CHOICE: Choice = {"tier": "", "kernels": [], "signature": "", "reason": ""}
 
 
@@ -108,7 +109,9 @@ def _unit_choices(unit: Unit, measured: Measures) -> UnitChoices:
     for number in range(unit.first_line, unit.first_line + len(unit.lines)):
         measure = measured.lines.get(number)
         tiers = by_line.get(number, [])
-        lines.append(_choice(_tier_of_line([*tiers, "selected"] if measure is not None and measure.runs else tiers), measure))
+        if measure is not None and measure.runs and not any(tier in _PLAINEST_FIRST for tier in tiers):
+            tiers = [*tiers, "selected"]
+        lines.append(_choice(_tier_of_line(tiers), measure))
     return {"instructions": instructions, "lines": lines}
 
 
@@ -137,7 +140,10 @@ def _tier_of_line(tiers: Iterable[Tier]) -> Tier:
     runs = found - {"host", "waiting"}
     if runs and "host" in found:
         return "mixed"
-    return next(iter(sorted(runs))) if runs else "host" if "host" in found else "waiting" if found else ""
+    for tier in _PLAINEST_FIRST:  # a line is no better than the plainest of its kernels
+        if tier in runs:
+            return tier
+    return "host" if "host" in found else "waiting" if found else ""
 
 
 # --- how often and how long --------------------------------------------------------------------
