@@ -14,6 +14,8 @@ def ready(timeout_s: float = 180.0) -> bool:
     from .codegen.stencils.driver import driver
     from .codegen.stencils.library import family
     from .codegen.stencils.target import WIDTHS
+    from .fusion import decisions  # noqa: F401 (what the first splice of a process would otherwise wait for)
+    from .tiers import large  # noqa: F401
 
     wanted = [*map(family, WIDTHS), driver()]
     deadline = time.monotonic() + timeout_s

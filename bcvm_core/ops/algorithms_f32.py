@@ -7,7 +7,7 @@ builder computes the same bits without the instruction), `scale(y, n)` is y * 2^
 for float32, and so for the narrower types that are computed as float32.
 
 A NaN goes through arithmetic with its bits, whichever operand the hardware takes it from: in `exp`
-all of them are the same, in `tanh` and `sigmoid` they differ in the sign, which is set at the end.
+and `sigmoid` all of them are the same, in `tanh` they differ in the sign, which is set at the end.
 """
 
 from __future__ import annotations
@@ -104,12 +104,21 @@ def log(b: SingleBuilder, x: V) -> Result:
     return Result(nan_through(b, x, y), {"divide": x == 0.0, "invalid": x < 0.0})  # type: ignore[arg-type]
 
 
+_EXP_NEGATED: Final = tuple((-1.0) ** i * c for i, c in enumerate(k.FIT32["EXP"]))  # of -r
+
+
+def exp_of_negated(b: SingleBuilder, a: V) -> V:
+    """exp(-a) for 0 <= a < 120, without a step for the sign, which a NaN would take along."""
+    n = b.fma(a, -k.LOG2E, MAGIC) - MAGIC
+    r = b.fma(n, k.LN2_LO32, b.fma(n, k.LN2_HI32, a))
+    return b.scale(b.fma(r, b.fma(r, horner(b, _EXP_NEGATED, r), -1.0), 1.0), n)
+
+
 def sigmoid(b: SingleBuilder, x: V) -> Result:
     # e / (1 + e) = e - e q and 1 / (1 + e) = 1 - q with q = e / (1 + e): the quotient's error counts less
-    e = exp_of(b, -b.at_most(b.absolute(x), 104.5))
-    q = e / (e + 1.0)
+    e = exp_of_negated(b, b.at_most(b.absolute(x), 104.5))
     side = b.select(x < 0.0, e, 1.0)
-    y = b.absolute(b.fma(-side, q, side))
+    y = b.fma(side, e / (-1.0 - e), side)
     return Result(y, {"underflow": _tiny(b, y) & (x > -INF)})
 
 
@@ -137,17 +146,15 @@ _EXPM1_2R: Final = tuple(2.0 ** (i + 1) * c for i, c in enumerate(k.FIT32["EXP"]
 
 
 def tanh(b: SingleBuilder, x: V) -> Result:
-    # t = exp(2a) - 1, a = |x| = n log(2)/2 + r (n is small where that matters, so one step does);
-    # up to 0.55 t / (t + 2) as t/2 - t/2 * t / (t + 2), else 1 - 2 / (t + 2)
+    # p = (exp(2a) - 1) / 2, a = |x| = n log(2)/2 + r (n is small where that matters, so one step does);
+    # p / (p + 1) as p - p * p / (p + 1) up to p = 1, from there on as 1 - 1 / (p + 1)
     a = b.at_most(b.absolute(x), 9.1)
     n = b.fma(a, 2.0 * k.LOG2E, MAGIC) - MAGIC
     r = b.fma(n, -0.5 * k.LN2_HI32, a)
-    twice = b.scale(2.0, n)
-    t = b.fma(twice, b.fma(r * r, horner(b, _EXPM1_2R, r), r), b.fma(twice, 0.5, -1.0))
-    near_one = a > 0.55
-    quotient = b.select(near_one, 2.0, t) / (t + 2.0)
-    side = b.select(near_one, 1.0, t * 0.5)
-    return Result(copysign(b, b.absolute(b.fma(-side, quotient, side)), x), {})
+    power = b.scale(1.0, n)
+    p = b.fma(power, b.fma(r * r, horner(b, _EXPM1_2R, r), r), b.fma(power, 0.5, -0.5))
+    side = b.at_most(p, 1.0)
+    return Result(copysign(b, b.absolute(b.fma(-side, side / (p + 1.0), side)), x), {})
 
 
 SINGLE: Final[dict[str, SingleAlgorithm]] = {function.__name__: function for function in (exp, log, sigmoid, silu, tanh)}
