@@ -6,7 +6,7 @@ A segment says nothing of element types or shapes: those are decided when the te
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..isa.constants import SCALAR_TYPES
@@ -43,24 +43,23 @@ class Segment:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
-    @property
-    def is_joined(self) -> bool:
-        """Whether every output depends on every input: then all outputs have one shape, whatever the inputs' shapes."""
-        needs = self._needs()
-        return all(needs[register] == len(self.inputs) for register in self.outputs)
+    is_joined: bool = field(init=False, compare=False)
+    """Whether every output depends on every input: then all outputs have one shape, whatever the inputs' shapes."""
+    has_partial: bool = field(init=False, compare=False)
+    """Whether an op depends on some inputs only: its result may be smaller than the others."""
 
-    @property
-    def has_partial(self) -> bool:
-        """Whether an op depends on some inputs only: its result may be smaller than the others."""
-        needs = self._needs()
-        return any(needs[op.dest] < len(self.inputs) for op in self.ops)
-
-    def _needs(self) -> dict[int, int]:
-        """register -> how many of the inputs it depends on."""
-        needs: dict[int, frozenset[int]] = {register: frozenset((register,)) for register in self.inputs}
+    def __post_init__(self) -> None:
+        needs = {register: 1 << k for k, register in enumerate(self.inputs)}  # register -> the inputs it depends on, a bit each
+        every, partial = (1 << len(self.inputs)) - 1, False
         for op in self.ops:
-            needs[op.dest] = frozenset().union(*(needs[p] for p in op.operands if isinstance(p, int)))
-        return {register: len(found) for register, found in needs.items()}
+            found = 0
+            for place in op.operands:
+                if type(place) is int:
+                    found |= needs[place]
+            needs[op.dest] = found
+            partial = partial or found != every
+        object.__setattr__(self, "is_joined", all(needs[register] == every for register in self.outputs))
+        object.__setattr__(self, "has_partial", partial)
 
     def part(self, positions: Sequence[int], outputs: tuple[int, ...]) -> Segment:
         """Some of the ops, in order, as a segment with those outputs."""
