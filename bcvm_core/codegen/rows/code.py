@@ -216,10 +216,11 @@ class Code(Emitter):
             self.plain(f"br label %{after}")
         self._place(after)
 
-    def function(self, name: str, parameters: str, result: str = "void", value: str = "") -> str:
-        """The text of the function."""
+    def function(self, name: str, parameters: str, result: str = "void", value: str = "", inside: bool = False) -> str:
+        """The text of the function. `inside`: only functions of its module call it."""
         body = "\n".join(["entry:", *self._slots, "  br label %start", "start:", *self.lines, f"  ret {result} {value}".rstrip()])
-        return f'define {result} @{name}({parameters}) nounwind "no-builtins" {{\n{body}\n}}\n'
+        how, kind = ("internal ", "noinline ") if inside else ("", "")
+        return f'define {how}{result} @{name}({parameters}) {kind}nounwind "no-builtins" {{\n{body}\n}}\n'
 
 
 def _suffix(element: str) -> str:
