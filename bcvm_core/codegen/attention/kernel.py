@@ -15,25 +15,28 @@ from ..rows.code import BYTES, LANES, Code, module
 from ..rows.types import FLOATS, KINDS, Kind
 from ..stencils.target import Target, host
 from . import moves
-from .steps import KEEP, LOWEST, PLAIN, Steps
+from .steps import CAUSAL, KEEP, LOWEST, PLAIN, Steps
 from .tiles import Tiles
 
 KEYS: Final = 128  # keys whose products are one chain before they are added to the others
 DEPTH: Final = 256  # the same for the elements of a query
-NO_CAUSE: Final = 1 << 40  # keys that a query without a causal mask may look ahead
 SCORES, REST = 1, 2  # halves of the work
 
-_PLACES = ("turned", "s", "mask_block", "keys_block", "values_block", "results", "more", "top", "sums", "zeros")  # in scratch memory
-_FIELDS = (
-    *(f"{name}{what}" for name in ("q", "k", "v", "mask") for what in ("", "_at", "_row", "_column")),
-    *("out", "scores", "n", "m", "d", "e", "rows", "blocks", "half", "causal", "skip", "mask_kind", "k_direct", "v_direct", "scale"),
-    *_PLACES,
+OF_CALL: Final = ("q", "k", "v", "mask", "out", "scores", "half", "causal", "skip", "mask_kind", "scale")  # what differs from call to call
+PLACES: Final = ("turned", "s", "mask_block", "keys_block", "values_block", "results", "more", "top", "sums", "zeros")  # in scratch memory
+OF_PLAN: Final = (
+    *(f"{name}{what}" for name in ("q", "k", "v", "mask") for what in ("_at", "_row", "_column")),
+    *("n", "m", "d", "e", "rows", "blocks", "k_direct", "v_direct"),
+    *PLACES,
 )
-FIELD: Final = {name: 8 * k for k, name in enumerate(_FIELDS)}
+FIELD: Final = {name: 8 * k for k, name in enumerate((*OF_CALL, *OF_PLAN))}
 
 
 class Attention:
-    """Writes `attention_<dtype>(arguments, scratch, first, last)`: tasks first to last - 1 by the fields of `FIELD`."""
+    """Writes `attention_<dtype>(arguments, scratch, first, last)`: tasks first to last - 1 by the fields of `FIELD`.
+
+    Operands are given by where their data pointers lie, so that array objects will do.
+    """
 
     def __init__(self, target: Target, dtype: str) -> None:
         self.target, self.kind = target, KINDS[dtype]
@@ -76,7 +79,7 @@ class Attention:
     def _operand(self, name: str, head: str) -> str:
         """Where an operand's matrix of one head begins."""
         at = self.code.load("i64", self.code.at(self._field(f"{name}_at", "ptr"), head, "i64"), 8)
-        return self.code.at(self._field(name, "ptr"), at, "i8")
+        return self.code.at(self.code.load("ptr", self._field(name, "ptr"), 8), at, "i8")
 
     def _padded(self, count: str) -> str:
         return self._op("and", self._op("add", count, str(LANES - 1)), str(-LANES))
@@ -91,9 +94,17 @@ class Attention:
 
     def _main(self) -> tuple[Code, str]:
         code = self.code
+        events = code.slot("i32", 4)
+        self._call_with_events("stmxcsr", events)
         with code.loop("%first", "%last") as task:
             self._task(task)
+        self._call_with_events("ldmxcsr", events)
         return code, code.function(f"attention_{self.dtype}", "ptr %a, ptr %scratch, i64 %first, i64 %last")
+
+    def _call_with_events(self, name: str, place: str) -> None:
+        """Keep the processor's event flags, or put them back."""
+        self.code.declared.add(f"declare void @llvm.x86.sse.{name}(ptr)")
+        self.code.plain(f"call void @llvm.x86.sse.{name}(ptr {place})")
 
     def _task(self, task: str) -> None:
         code, blocks = self.code, self._field("blocks")
@@ -110,10 +121,12 @@ class Attention:
         reached = self._least(m, self._op("add", self.first, self.count))
         self.end = code.new(f"select i1 {self._is('ne', self._field('skip'), '0')}, i64 {reached}, i64 {m}")
         half = self._field("half")
+        self._fill(self._scratch("top"), self.columns, LOWEST)
         with code.when(self._is("ne", half, str(REST))):
-            self._products()
+            self._products(self._is("eq", half, "0"))
+        with code.when(self._is("eq", half, str(REST))):
+            self._key_blocks("0", self.end, self._softmax)
         with code.when(self._is("ne", half, str(SCORES))):
-            self._softmax()
             self._results()
 
     def _key_blocks(self, start: str, end: str, action: Callable[[str, str, str], None]) -> None:
@@ -121,8 +134,8 @@ class Attention:
         with self.code.loop(start, end, KEYS) as j:
             action(j, self._least(str(KEYS), self._op("sub", end, j)), self._moved(self.s, j, self.step))
 
-    def _products(self) -> None:
-        """Scores of the task: keys times queries."""
+    def _products(self, soon: str) -> None:
+        """Scores of the task: keys times queries; where `soon` holds they are scaled and masked while they are near."""
         turned, d = self._scratch("turned"), self._field("d")
         q = self._moved(self._operand("q", self.head), self.first, self._field("q_row"))
         where = f"i64 {self._field('q_row')}", f"i64 {self._field('q_column')}", f"i64 {self.count}", f"i64 {d}"
@@ -134,6 +147,8 @@ class Attention:
                 depth = self._least(str(DEPTH), self._op("sub", d, c))
                 self._product("s", keys, self.columns, depth, (self.code.at(a, c, self.kind.wide), a_step),
                               self._moved(turned, c, self.step), self.step, scores, self.step, self._is("sgt", c, "0"))  # fmt: skip
+            with self.code.when(soon):
+                self._softmax(j, keys, scores)
 
         self._key_blocks("0", self.end, block)
 
@@ -156,33 +171,19 @@ class Attention:
         matrices = (x for pointer, step in (a, (b, b_step), (c, c_step)) for x in (f"ptr {pointer}", f"i64 {step}"))
         self._call(f"product_{form}", *numbers, *matrices, f"i1 {more}")
 
-    def _softmax(self) -> None:
-        """Scores scaled and masked, and the largest of each query."""
-        top, scale = self._scratch("top"), self._field("scale", "double")
+    def _softmax(self, j: str, keys: str, scores: str) -> None:
+        """A block of scores scaled and masked, and the largest of each query."""
+        code, top, scale = self.code, self._scratch("top"), self._field("scale", "double")
         if self.kind.wide == "float":
-            scale = self.code.new(f"fptrunc double {scale} to float")
-        self._fill(top, self.columns, LOWEST)
-        kind, causal = self._field("mask_kind"), self._field("causal")
-
-        def block(j: str, keys: str, scores: str) -> None:
-            code = self.code
-            with code.when(self._is("ne", kind, str(PLAIN))):
-                self._mask(j, keys, kind)
-            crossing = self._op("sub", self._op("add", j, keys), self.first)  # above 1: some query may not see some key
-            crosses = code.new(f"and i1 {self._is('ne', causal, '0')}, {self._is('sgt', crossing, '1')}")
-            with code.when(code.new(f"and i1 {crosses}, {self._is('eq', kind, str(PLAIN))}")):
-                self._fill_rows(keys)
-            how = code.new(f"select i1 {code.new(f'and i1 {crosses}, ' + self._is('eq', kind, str(PLAIN)))}, i64 {KEEP}, i64 {kind}")
-            ahead = code.new(f"select i1 {self._is('ne', causal, '0')}, i64 {self._op('sub', self.first, j)}, i64 {NO_CAUSE}")
-            self._call("scores", f"i64 {keys}", f"i64 {self.columns}", f"ptr {scores}", f"i64 {self.step}", f"{self.kind.wide} {scale}",
-                       f"ptr {top}", f"ptr {self._scratch('mask_block')}", f"i64 {how}", f"i64 {ahead}")  # fmt: skip
-
-        self._key_blocks("0", self.end, block)
-
-    def _fill_rows(self, keys: str) -> None:
-        """A mask that keeps everything, for blocks of which a causal mask takes a part."""
-        with self.code.loop("0", keys) as j:
-            self._fill(self._moved(self._scratch("mask_block"), j, self.step), self.columns, "1.0")
+            scale = code.new(f"fptrunc double {scale} to float")
+        kind, causal = self._field("mask_kind"), self._is("ne", self._field("causal"), "0")
+        with code.when(self._is("ne", kind, str(PLAIN))):
+            self._mask(j, keys, kind)
+        last = self._op("sub", self._op("add", j, keys), self.first)  # above 1: the first query does not see all of these keys
+        crosses = code.new(f"and i1 {causal}, {self._is('sgt', last, '1')}")
+        how = code.new(f"select i1 {crosses}, i64 {self._op('or', kind, str(CAUSAL))}, i64 {kind}")
+        self._call("scores", f"i64 {keys}", f"i64 {self.columns}", f"ptr {scores}", f"i64 {self.step}", f"{self.kind.wide} {scale}",
+                   f"ptr {top}", f"ptr {self._scratch('mask_block')}", f"i64 {how}", f"i64 {self._op('sub', self.first, j)}")  # fmt: skip
 
     def _mask(self, j: str, keys: str, kind: str) -> None:
         """The part of the mask for some keys, in the layout of the scores."""
@@ -224,7 +225,7 @@ class Attention:
         self._key_blocks(self.end, self._field("m"), unseen)
         n, item = self._field("n"), str(BYTES[self.kind.memory])
         row = self._op("add", self._op("mul", self.head, n), self.first)
-        out = self._moved(self._field("out", "ptr"), row, self._op("mul", e, item))
+        out = self._moved(self.code.load("ptr", self._field("out", "ptr"), 8), row, self._op("mul", e, item))
         self._call("finish", f"i64 {self.count}", f"i64 {e}", f"ptr {results}", f"i64 {step}", f"ptr {more}", f"ptr {sums}", f"ptr {out}")
 
 

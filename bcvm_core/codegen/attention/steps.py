@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..llvm import Value
-from ..rows.code import BYTES, LANES, Code, Var
+from ..rows.code import BYTES, LANES, Code
 from ..rows.types import Kind
 from ..stencils.target import Target
 
+LEAST: Final = {"float": "-87.0", "double": "-708.0"}  # below it exp is no normal number, or nearly so
 LOWEST: Final = "0xFFF0000000000000"  # minus infinity
-PLAIN, KEEP, ADD = 0, 1, 2  # kinds of masks
+PLAIN, KEEP, ADD, CAUSAL = 0, 1, 2, 4  # kinds of masks; the last one may join another
 
 
 class Steps:
@@ -28,46 +28,48 @@ class Steps:
     def _scores(self) -> tuple[Code, str]:
         """`scores(keys, columns, s, step, scale, top, mask, kind, ahead)`: scaled, then masked, then `top` raised to the largest.
 
-        `mask`, in the layout of the scores, keeps where it is not 0 (KEEP) or is added. Query j takes keys up to j + `ahead`.
+        `mask`, in the layout of the scores, keeps where it is not 0 (KEEP) or is added (ADD). With CAUSAL query j takes keys up to
+        j + `ahead` only.
         """
         code = Code(self.target)
+        kinds = [how | more for how in (PLAIN, KEEP, ADD) for more in (0, CAUSAL)]
+        for kind in kinds:
+            with code.when(code.new(f"icmp eq i64 %kind, {kind}")):
+                self._scores_of(code, kind)
+        element = self.wide
+        parameters = f"i64 %keys, i64 %columns, ptr %s, i64 %step, {element} %scale, ptr %top, ptr %mask, i64 %kind, i64 %ahead"
+        return code, code.function("scores", parameters, inside=True)
+
+    def _scores_of(self, code: Code, kind: int) -> None:
         v = code.vector(self.wide)
         scale = code.spread(self.wide, "%scale")
         with code.loop("0", "%columns", LANES) as c:
             place = code.at("%top", c, self.wide)
             top = code.var(v, code.load(v, place, self.size))
-            seen = code.new(f"add i64 {c}, %ahead")  # keys that the first query of the vector takes, less one
-
-            def run(kind: int, c: str = c, top: Var = top, seen: str = seen) -> None:
-                with code.loop("0", "%keys") as j:
-                    at = code.at(code.at("%s", code.new(f"mul i64 %step, {j}"), "i8"), c, self.wide)
-                    found = code.binary_op("fmul", self.wide, code.load(v, at, self.size), scale)
-                    if kind != PLAIN:
-                        found = self._taken(code, found, code.new(f"sub i64 {j}, {seen}"))
-                        found = self._masked(code, found, code.at(code.at("%mask", code.new(f"mul i64 %step, {j}"), "i8"), c, self.wide), kind)
-                    code.store(v, found, at, self.size)
-                    code.set(top, code.larger(self.wide, found, code.get(top)))
-
-            def masked(run: object = run) -> None:
-                assert callable(run)
-                code.choice(code.new(f"icmp eq i64 %kind, {KEEP}"), lambda: run(KEEP), lambda: run(ADD))
-
-            code.choice(code.new(f"icmp eq i64 %kind, {PLAIN}"), lambda run=run: run(PLAIN), masked)  # type: ignore[misc]
+            seen = code.new(f"add i64 {c}, %ahead")  # the last key that the first query of the vector takes
+            with code.loop("0", "%keys") as j:
+                line = code.new(f"mul i64 %step, {j}")
+                at = code.at(code.at("%s", line, "i8"), c, self.wide)
+                found = code.binary_op("fmul", self.wide, code.load(v, at, self.size), scale)
+                if kind & CAUSAL:
+                    found = self._taken(code, found, code.new(f"sub i64 {j}, {seen}"))
+                if kind & (KEEP | ADD):
+                    found = self._masked(code, found, code.at(code.at("%mask", line, "i8"), c, self.wide), kind & ADD != 0)
+                code.store(v, found, at, self.size)
+                code.set(top, code.larger(self.wide, found, code.get(top)))
             code.store(v, code.get(top), place, self.size)
-        element = self.wide
-        parameters = f"i64 %keys, i64 %columns, ptr %s, i64 %step, {element} %scale, ptr %top, ptr %mask, i64 %kind, i64 %ahead"
-        return code, code.function("scores", parameters, inside=True)
 
     def _taken(self, code: Code, scores: str, beyond: str) -> str:
         """Scores of the queries (lanes) from number `beyond` on; the others are minus infinity."""
-        numbers = ", ".join(f"i64 {k}" for k in range(LANES))
-        mask = code.new(f"icmp sge {code.vector('i64')} <{numbers}>, {code.spread('i64', beyond)}")
+        numbers = ", ".join(f"i32 {k}" for k in range(LANES))
+        first = code.new(f"trunc i64 {beyond} to i32")
+        mask = code.new(f"icmp sge {code.vector('i32')} <{numbers}>, {code.spread('i32', first)}")
         return code.choose(self.wide, mask, scores, code.same(self.wide, LOWEST))
 
-    def _masked(self, code: Code, scores: str, place: str, kind: int) -> str:
+    def _masked(self, code: Code, scores: str, place: str, added: bool) -> str:
         v = code.vector(self.wide)
         mask = code.load(v, place, self.size)
-        if kind == ADD:
+        if added:
             return code.binary_op("fadd", self.wide, scores, mask)
         kept = code.new(f"fcmp une {v} {mask}, zeroinitializer")
         return code.choose(self.wide, kept, scores, code.same(self.wide, LOWEST))
@@ -89,10 +91,14 @@ class Steps:
         return code, code.function("exps", "i64 %keys, i64 %columns, ptr %s, i64 %step, ptr %top, ptr %sums", inside=True)
 
     def _exp(self, code: Code, x: str) -> str:
-        code.ceiling = 0.0
-        found = code.primitive(f"exp.{'f32' if self.wide == 'float' else 'f64'}", x)
-        code.ceiling = None
-        return found.name if isinstance(found, Value) else found
+        """exp of what is not positive; 0 where it would be no normal number, with which processors are slow."""
+        v, wide = code.vector(self.wide), self.wide
+        some = code.new(f"fcmp uge {v} {x}, {code.same(wide, LEAST[wide])}")
+        zero, at_once = code.same(wide, "0.0"), wide == "float" and code.scales_at_once
+        code.ceiling, code.living = 0.0, some if at_once else None
+        found = code.primitive(f"exp.{'f32' if wide == 'float' else 'f64'}", x if at_once else code.choose(wide, some, x, zero))
+        code.ceiling = code.living = None
+        return found if at_once else code.choose(wide, some, found, zero)
 
     def _finish(self) -> tuple[Code, str]:
         """`finish(rows, columns, x, xstep, more, sums, y)`: y[i][j] = (x[i][j] + more[j]) / sums[i], dense, by the sum's reciprocal."""
