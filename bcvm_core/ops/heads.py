@@ -41,12 +41,13 @@ def _repeat_heads(keys: _Array, heads: int, what: str) -> _Array:
 
 
 def _masked(scores: _Array, mask: _Array | None, causal: bool) -> _Array:
+    """What a causal mask hides stays hidden whatever the other one adds."""
+    if mask is not None:
+        scores = np.where(mask, scores, scores.dtype.type(-np.inf)) if mask.dtype == np.bool_ else scores + mask
     if causal:
         allowed = np.tri(scores.shape[-2], scores.shape[-1], dtype=np.bool_)
         scores = np.where(allowed, scores, scores.dtype.type(-np.inf))
-    if mask is None:
-        return scores
-    return np.where(mask, scores, scores.dtype.type(-np.inf)) if mask.dtype == np.bool_ else scores + mask
+    return scores
 
 
 def _whole(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, scale: Any) -> _Array:

@@ -44,13 +44,12 @@ def _plan(key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None) -> tup
     """The plan of a call that was not met before; None where the definition does it."""
     arrays = (q, k, v) if mask is None else (q, k, v, mask)
     found = None
-    if all(x.dtype.isnative for x in arrays):
-        wide = 8 if q.dtype == np.float64 else 4
-        plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide)
-        if plan is not None:
-            record = _decide(plan, q)
-            chosen = record.decision.chosen
-            found = plan, chosen is not None and chosen.name == HALVES, record.measured
+    wide = 8 if q.dtype == np.float64 else 4
+    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide)
+    if plan is not None:
+        record = _decide(plan, q)
+        chosen = record.decision.chosen
+        found = plan, chosen is not None and chosen.name == HALVES, record.measured
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
     _known[key] = found

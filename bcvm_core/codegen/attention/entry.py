@@ -182,10 +182,9 @@ def attend(
     result: _Array = empty((*plan.lead, shapes.n, shapes.e), q.dtype)
     kind = PLAIN if mask is None else KEEP if mask.dtype == np.bool_ else ADD
     places, _alive = _places((q, k, v, mask, result))
-    skip = causal and kind != ADD  # what is added to minus infinity may be infinite
     kept = empty((plan.tasks, shapes.m, plan.rows), np.dtype(np.float64 if plan.wide == 8 else np.float32)) if halves else None
     for half in (SCORES, REST) if halves else (0,):
-        numbers = (*places, 0 if kept is None else address(kept), half, causal, skip, kind, scale)
+        numbers = (*places, 0 if kept is None else address(kept), half, causal, kind, scale)
         _run(run, plan, _OF_CALL.pack(*numbers) + plan.block)
     return result
 

@@ -22,7 +22,7 @@ KEYS: Final = 128  # keys whose products are one chain before they are added to 
 DEPTH: Final = 256  # the same for the elements of a query
 SCORES, REST = 1, 2  # halves of the work
 
-OF_CALL: Final = ("q", "k", "v", "mask", "out", "scores", "half", "causal", "skip", "mask_kind", "scale")  # what differs from call to call
+OF_CALL: Final = ("q", "k", "v", "mask", "out", "scores", "half", "causal", "mask_kind", "scale")  # what differs from call to call
 PLACES: Final = ("turned", "s", "mask_block", "keys_block", "values_block", "results", "more", "top", "sums", "zeros")  # in scratch memory
 OF_PLAN: Final = (
     *(f"{name}{what}" for name in ("q", "k", "v", "mask") for what in ("_at", "_row", "_column")),
@@ -119,7 +119,7 @@ class Attention:
         whole = self._moved(kept, task, self._op("mul", m, self.step))
         self.s = code.new(f"select i1 {self._is('eq', scores, '0')}, ptr {own}, ptr {whole}")
         reached = self._least(m, self._op("add", self.first, self.count))
-        self.end = code.new(f"select i1 {self._is('ne', self._field('skip'), '0')}, i64 {reached}, i64 {m}")
+        self.end = code.new(f"select i1 {self._is('ne', self._field('causal'), '0')}, i64 {reached}, i64 {m}")
         half = self._field("half")
         self._fill(self._scratch("top"), self.columns, LOWEST)
         with code.when(self._is("ne", half, str(REST))):

@@ -51,10 +51,10 @@ class Steps:
                 line = code.new(f"mul i64 %step, {j}")
                 at = code.at(code.at("%s", line, "i8"), c, self.wide)
                 found = code.binary_op("fmul", self.wide, code.load(v, at, self.size), scale)
-                if kind & CAUSAL:
-                    found = self._taken(code, found, code.new(f"sub i64 {j}, {seen}"))
                 if kind & (KEEP | ADD):
                     found = self._masked(code, found, code.at(code.at("%mask", line, "i8"), c, self.wide), kind & ADD != 0)
+                if kind & CAUSAL:
+                    found = self._taken(code, found, code.new(f"sub i64 {j}, {seen}"))
                 code.store(v, found, at, self.size)
                 code.set(top, code.larger(self.wide, found, code.get(top)))
             code.store(v, code.get(top), place, self.size)
