@@ -258,7 +258,7 @@ def decision(name: str) -> str:
         "transpose": Group(values, (Step("transpose", (0,), 2), Step("conv2d", (2, 1), 3)), (3,)),
     }
     four = machines.InForce(machines.nominal(4), "nominal")
-    made = splits.decide(groups[name], four, same_bits=name == "chain", runs=name == "chain")
+    made = splits.decide(groups[name], four, same_bits=name == "chain", runs=name != "transpose")
     return "```text\n" + "\n".join(made.lines()) + "\n```"
 
 

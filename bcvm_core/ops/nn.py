@@ -1,4 +1,4 @@
-"""Softmax, normalisation, attention, losses and what else networks need beyond NumPy.
+"""Softmax, normalisation, losses and what else networks need beyond NumPy.
 
 All of them compute in the accumulation type of their input (float32 for 16-bit floats) and round
 once at the end; sums follow the reduction tree; integers become float64. They set no floating-point
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from . import pending, trees
-from ._rows import X, elements, own, per_input
+from ._rows import X, own, per_input
+from .heads import ROWS as _ATTENTION
 from .linalg import product_type
 from .losses import ROWS as _LOSSES
 from .losses_more import ROWS as _MORE_LOSSES
-from .numerics import canonical, float_tensor, open_up, quiet, softmax_parts, spread, total
+from .numerics import canonical, open_up, quiet, softmax_parts, spread, total
 from .reduce import mean_of, var_of
 from .registry import OpInfo, Param
 from .resize import ROWS as _RESIZING
@@ -173,53 +174,6 @@ def _instance_norm(x: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1
     return affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
 
 
-def _repeat_heads(keys: _Array, heads: int, what: str) -> _Array:
-    """Grouped-query attention: each key head serves heads / key heads query heads in a row."""
-    if keys.ndim < 3 or keys.shape[-3] == heads or keys.shape[-3] == 1:
-        return keys
-    if heads % keys.shape[-3]:
-        raise ValueError(f"attention: {heads} query heads are no multiple of {keys.shape[-3]} {what} heads")
-    return np.repeat(keys, heads // keys.shape[-3], axis=-3)
-
-
-def _masked(scores: _Array, mask: Any, causal: bool) -> _Array:
-    if causal:
-        allowed = np.tri(scores.shape[-2], scores.shape[-1], dtype=np.bool_)
-        scores = np.where(allowed, scores, scores.dtype.type(-np.inf))
-    if mask is not None:
-        m = trees.tensor(mask)
-        if m.dtype == np.bool_:
-            scores = np.where(m, scores, scores.dtype.type(-np.inf))
-        else:
-            scores = scores + m.astype(scores.dtype, copy=False)
-    return scores
-
-
-@quiet
-def _attention(q: Any, k: Any, v: Any, *, mask: Any = None, causal: Any = False, scale: Any = None) -> Any:
-    """A row whose keys are all masked out is NaN, as its softmax is."""
-    queries, keys, values = (float_tensor(t) for t in (q, k, v))
-    if min(queries.ndim, keys.ndim, values.ndim) < 2 or queries.shape[-1] != keys.shape[-1] or keys.shape[-2] != values.shape[-2]:
-        raise ValueError(f"attention: shapes {queries.shape}, {keys.shape}, {values.shape} are not (.., n, d), (.., m, d), (.., m, e)")
-    result = product_type(queries, keys, values)
-    kind = trees.accumulator(result)
-    assert kind is not None
-    wide_q, wide_k, wide_v = (t.astype(kind, copy=False) for t in (queries, keys, values))
-    if queries.ndim >= 3:
-        wide_k = _repeat_heads(wide_k, queries.shape[-3], "key")
-        wide_v = _repeat_heads(wide_v, queries.shape[-3], "value")
-    factor = kind.type(1.0 / np.sqrt(queries.shape[-1]) if scale is None else scale)
-    scores = _masked(np.matmul(wide_q, np.swapaxes(wide_k, -1, -2)) * factor, mask, bool(causal))
-    exps, totals = softmax_parts(scores, (scores.ndim - 1,))
-    return np.true_divide(np.matmul(exps, wide_v), totals).astype(result, copy=False)
-
-
-def _attention_flops(*shapes: tuple[int, ...], **_attrs: Any) -> float:
-    q, k, v = shapes[:3]
-    scores = elements(q[:-1]) * k[-2]
-    return 2.0 * scores * (q[-1] + v[-1]) + 25.0 * scores
-
-
 def _embedding(x: Any, weight: Any, *, padding_idx: Any = None) -> Any:
     """`padding_idx` only matters for gradients; it must name an entry."""
     index, table = trees.tensor(x), trees.tensor(weight)
@@ -325,24 +279,6 @@ _NETWORK = (
         gradient="instance_norm_grad(g, x, weight); sum(g * normalised); sum(g)",
     ),
     _row(
-        "attention",
-        _attention,
-        "softmax(q @ k.T * scale + mask) @ v; a bool mask keeps where True; fewer key than query heads are shared in groups.",
-        "q, k, v, mask=None, causal=False, scale=None",
-        (
-            Param("q", "tensor"),
-            Param("k", "tensor"),
-            Param("v", "tensor"),
-            Param("mask", "tensor", None),
-            Param("causal", default=False),
-            Param("scale", default=None),
-        ),
-        shape_rule="other",
-        policy=5,
-        flops=_attention_flops,
-        gradient="attention_grad(g, q, k, v, mask)",
-    ),
-    _row(
         "embedding",
         _embedding,
         "Rows of a weight (entries, width) by index; the row padding_idx gets no gradient.",
@@ -357,4 +293,4 @@ _NETWORK = (
     ),
 )
 
-ROWS: tuple[OpInfo, ...] = _NETWORK + _LOSSES + _MORE_LOSSES + _RESIZING
+ROWS: tuple[OpInfo, ...] = _NETWORK + _ATTENTION + _LOSSES + _MORE_LOSSES + _RESIZING

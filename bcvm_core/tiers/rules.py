@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import config, dtypes
 from ..isa.signature import PYTHON_SCALARS, Signature
-from ..ops import conv
+from ..ops import conv, heads
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
 from .selection import SelectionProgram, always
@@ -55,6 +55,17 @@ def _convolve(x: Any, weight: Any, bias: Any, geometry: conv.Geometry) -> Any:
 
 
 conv.by_library = _convolve
+
+
+def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """What `ops.heads.by_kernel` says; the code for it is loaded at the first call."""
+    from .attending import attend
+
+    heads.by_kernel = attend
+    return attend(q, k, v, mask, causal, scale)
+
+
+heads.by_kernel = _attend
 
 
 def _standing_way(op: OpInfo) -> tuple[str, str, str]:

@@ -39,9 +39,21 @@ class Code(Emitter):
         self._slots: list[str] = []
         self._count = 0
         self.ceiling: float | None = None  # numbers that algorithms are given now are at most this
+        self.living: str | None = None  # lanes in which `scale` scales, where one instruction does it; the others are then 0
 
     def at_most(self, x: Value, bound: float) -> Value:
         return x if self.ceiling is not None and self.ceiling <= bound else super().at_most(x, bound)
+
+    @property
+    def scales_at_once(self) -> bool:
+        """Whether float32 is scaled by one instruction."""
+        return self.target.register_bytes == 64
+
+    def scale(self, y: Any, n: Any) -> Value:
+        if self.living is None or not self._wide:
+            return super().scale(y, n)
+        bits = self.new(f"bitcast {self.vector('i1')} {self.living} to i{LANES}")
+        return self._by_registers("mask.scalef", (self.value(y), self.value(n)), f"<16 x float> zeroinitializer, i16 {bits}, i32 4")
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -216,10 +228,11 @@ class Code(Emitter):
             self.plain(f"br label %{after}")
         self._place(after)
 
-    def function(self, name: str, parameters: str, result: str = "void", value: str = "") -> str:
-        """The text of the function."""
+    def function(self, name: str, parameters: str, result: str = "void", value: str = "", inside: bool = False) -> str:
+        """The text of the function. `inside`: only functions of its module call it."""
         body = "\n".join(["entry:", *self._slots, "  br label %start", "start:", *self.lines, f"  ret {result} {value}".rstrip()])
-        return f'define {result} @{name}({parameters}) nounwind "no-builtins" {{\n{body}\n}}\n'
+        how, kind = ("internal ", "noinline ") if inside else ("", "")
+        return f'define {how}{result} @{name}({parameters}) {kind}nounwind "no-builtins" {{\n{body}\n}}\n'
 
 
 def _suffix(element: str) -> str:

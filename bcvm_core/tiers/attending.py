@@ -1,0 +1,71 @@
+"""Attention as the machine model decides: one kernel, or all scores first and the rest by a second one, with the same bits.
+
+The decision is made by nominal figures, from sizes alone, when a size class (powers of two) is met first; `bcvm.explain()` shows it with
+what the calls took.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from ..codegen.attention import entry
+from ..fusion import decisions, groups, splits
+
+_Array = np.ndarray[Any, Any]
+HALVES: Final = "qk^T | softmax, pv"
+_REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
+_MAX_KNOWN: Final = 512
+_known: dict[Any, tuple[entry.Plan, bool, decisions.Measured] | None] = {}
+_classes: dict[tuple[Any, ...], decisions.Record] = {}
+
+
+def attend(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, scale: float) -> _Array | None:
+    """As `ops.heads.by_kernel`."""
+    given = (q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+    key = (q.dtype, causal, *given) if mask is None else (q.dtype, causal, *given, mask.shape, mask.strides)
+    found = _known.get(key, _known)
+    if found is _known:
+        found = _plan(key, q, k, v, mask)
+    if found is None:
+        return None
+    plan, halves, measured = found
+    started = time.perf_counter_ns()
+    result = entry.attend(plan, q, k, v, mask, causal, scale, halves)
+    if result is not None:
+        measured.note(time.perf_counter_ns() - started)
+    return result
+
+
+def _plan(key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None) -> tuple[entry.Plan, bool, decisions.Measured] | None:
+    """The plan of a call that was not met before; None where the definition does it."""
+    arrays = (q, k, v) if mask is None else (q, k, v, mask)
+    found = None
+    wide = 8 if q.dtype == np.float64 else 4
+    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide)
+    if plan is not None:
+        record = _decide(plan, q)
+        chosen = record.decision.chosen
+        found = plan, chosen is not None and chosen.name == HALVES, record.measured
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()
+    _known[key] = found
+    return found
+
+
+def _decide(plan: entry.Plan, q: _Array) -> decisions.Record:
+    """The decision for the sizes of a plan, made when their class is met first."""
+    heads = plan.lead[-1] if plan.lead else 1
+    batch = plan.shapes.heads // heads
+    _, n, m, d, _ = plan.shapes
+    key = (q.dtype, heads, *(size.bit_length() for size in (batch, n, m, d)))
+    found = _classes.get(key)
+    if found is None:
+        if len(_classes) >= _MAX_KNOWN:
+            _classes.clear()
+        group = groups.attention(batch, heads, n, d, keys=m, dtype=q.dtype.name)
+        found = _classes[key] = decisions.keep(partial(splits.decide, group, runs=True, refused=_REFUSED))
+    return found
