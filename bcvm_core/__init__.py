@@ -16,7 +16,7 @@ from .explaining import explain
 from .frontend.annotations import Tensor, TensorSpec
 from .jit import jit, nojit, program_of
 from .lower import lower
-from .modes import BYTECODE_VM, disable, enable, enabled, set_mode, stats
+from .modes import BYTECODE_VM, disable, enable, enabled, follow_environment, set_mode, stats
 from .readiness import ready
 from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__
@@ -37,3 +37,6 @@ def __getattr__(name: str) -> Any:
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{module}", __name__), name)
+
+
+follow_environment()
