@@ -6,6 +6,9 @@ NumPy does not spell, annotate shapes with ``bcvm.Tensor["B", "*", "C"]``.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from . import mindspore, ops  # `mindspore` opens when a program meets MindSpore; it imports nothing of it
 from .config import override
 from .errors import BcvmError
@@ -13,12 +16,27 @@ from .explaining import explain
 from .frontend.annotations import Tensor, TensorSpec
 from .jit import jit, nojit, program_of
 from .lower import lower
-from .modes import BYTECODE_VM, disable, enable, enabled, set_mode, stats
+from .modes import BYTECODE_VM, disable, enable, enabled, follow_environment, set_mode, stats
 from .readiness import ready
 from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__
 
+if TYPE_CHECKING:
+    from .profiler import profile
+
 __all__ = [
     "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "disable", "enable", "enabled", "explain", "jit", "lower",
-    "mindspore", "nojit", "ops", "override", "program_of", "ready", "set_mode", "stats",
+    "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "set_mode", "stats",
 ]  # fmt: skip
+
+_WHEN_ASKED = {"profile": "profiler"}  # doors that are opened at first use
+
+
+def __getattr__(name: str) -> Any:
+    module = _WHEN_ASKED.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{module}", __name__), name)
+
+
+follow_environment()

@@ -50,8 +50,8 @@ class Config:
             _mark(OFF, off)
 
     enabled: bool = True  # BCVM_DISABLE=1 turns everything off
-    log_bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1
-    log_level: str = "WARNING"  # MS_LOG_LEVEL: DEBUG prints a line for each kernel that is chosen
+    bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1 runs every `nn.Cell` through the VM, as `bcvm.enable()` does (read once)
+    log_level: str = "WARNING"  # MS_LOG_LEVEL: DEBUG (or 0) prints a line for each kernel that is chosen or spliced
     use_llvm: bool = True  # BCVM_LLVM=0: no generated code, NumPy expressions of the same algorithms
     prune_after: int = 8  # BCVM_PRUNE_AFTER: misses without a hit before a probe is taken out
     cache_dir: str | None = None  # BCVM_CACHE_DIR: where compiled template kernels are kept
@@ -70,7 +70,7 @@ class Config:
 def _from_environment() -> Config:
     return Config(
         enabled=not _flag("BCVM_DISABLE", False),
-        log_bytecode_vm=_flag("MS_ENABLE_BYTECODE_VM", False),
+        bytecode_vm=_flag("MS_ENABLE_BYTECODE_VM", False),
         log_level=os.environ.get("MS_LOG_LEVEL", "WARNING"),
         use_llvm=_flag("BCVM_LLVM", True),
         prune_after=_int("BCVM_PRUNE_AFTER", 8),

@@ -40,6 +40,7 @@ class Selected:
     kernel: str
     reason: str
     duration_us: float
+    again: bool = False  # for the signature that the site ran before: measuring began, or the pool changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ class Spliced:
     pattern: int
     operands: str
     prepared: bool
+    duration_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiled:
+    """Tier 3 looked for a better version of a kernel; `kept`: it found one that was worth it. `reason`: why, or why not."""
+
+    ops: tuple[str, ...]
+    kept: bool
+    reason: str
     duration_us: float
 
 
@@ -75,7 +86,7 @@ class CellFinished:
     number: int
 
 
-Event = Lowered | Bound | Selected | Spliced | HandedBack | CellStarted | CellFinished
+Event = Lowered | Bound | Selected | Spliced | Recompiled | HandedBack | CellStarted | CellFinished
 Listener = Callable[[Any], None]
 
 

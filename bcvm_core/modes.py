@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import TracebackType
 from typing import Any, Final
 
+from . import config
 from . import mindspore as door
 from .isa.program import Program
+from .tiers.log import logger
 from .vm.stats import Stats
 
 BYTECODE_VM: Final = "BYTECODE_VM"
@@ -55,6 +59,40 @@ def disable() -> None:
 def enabled() -> bool:
     """Whether Cells run through the VM now."""
     return door.installed() and bool(_cells().runner.everywhere)
+
+
+def follow_environment() -> None:
+    """MS_ENABLE_BYTECODE_VM=1: `enable` as soon as MindSpore is there, which is not imported for it. BCVM_DISABLE=1 has the last word."""
+    if not (config.current.bytecode_vm and config.current.enabled):
+        return
+    found = sys.modules.get("mindspore")
+    if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
+        sys.meta_path.insert(0, _EnablesMindSpore())
+    else:
+        enable()
+
+
+class _EnablesMindSpore(MetaPathFinder):
+    """Lets MindSpore be imported as ever, and enables BCVM then."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if name != "mindspore":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_enable(module: Any) -> None:
+                run(module)
+                try:
+                    enable()
+                except Exception:  # importing MindSpore must not fail for it
+                    logger.warning("MS_ENABLE_BYTECODE_VM=1, but BCVM cannot be enabled", exc_info=True)
+
+            setattr(spec.loader, "exec_module", run_and_enable)  # noqa: B010 (this spec's own loader)
+        return spec
 
 
 def is_model(value: Any) -> bool:

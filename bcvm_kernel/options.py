@@ -87,6 +87,7 @@ def cell_parser() -> MagicParser:
     out.add_argument("--strict", action="store_true", help="raise StrictError where an op of the table would be left to Python")
     out.add_argument("--dis", action="store_true", help="print the cell's bytecode after it ran")
     out.add_argument("--stats", action="store_true", help="print executions per op after it ran")
+    out.add_argument("--profile", action="store_true", help="print calls and times per op, and compile work, after it ran")
     out.add_argument("--time", action="store_true", help="print how long it took")
     return out
 

@@ -18,12 +18,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import bcvm_core
 from bcvm_core import config
 
 from .options import HelpAsked, MagicError, cell_parser
 from .work import FirstTimeWork
+
+if TYPE_CHECKING:
+    from bcvm_core.profiler import Profile
 
 log = logging.getLogger("bcvm_kernel")
 log.addHandler(logging.NullHandler())  # else Python prints what nobody handles to stderr, which is the cell's
@@ -62,7 +66,9 @@ class CellOptions:
     dis: bool = False
     stats: bool = False
     time: bool = False
+    profile: bool = False
     started: float = 0.0
+    measured: Profile | None = None
     undo: tuple[bool, bool] = (True, False)  # the switch of functions and strictness before the cell
 
 
@@ -157,11 +163,15 @@ class Cells:
         config.current.enabled = not options.off
         self.door.strict = options.strict
         self._thread.options = options
+        if options.profile:
+            options.measured = bcvm_core.profile().__enter__()
 
     def end(self) -> CellOptions | None:
         """The cell is over, and with it its options; returns them."""
         options = self.options
         if options is not None:
+            if options.measured is not None:
+                options.measured.__exit__(None, None, None)
             config.current.enabled, self.door.strict = options.undo
             self._thread.options = None
         return options

@@ -122,5 +122,7 @@ def after_cell(cells: Cells, options: CellOptions) -> Iterator[str]:
         yield listing(cells, None)
     if options.stats and not options.off:
         yield cells.door.cell_stats().table()
+    if options.measured is not None:
+        yield name_cells(cells, options.measured.table())
     if options.time:
         yield f"wall time: {duration(elapsed_us)}"

@@ -21,7 +21,7 @@ from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils.graph import FusedGraph, Input, NotFusable
 from ..events import Spliced, bus
 from ..fusion.segments import Segment
-from .clock import clock
+from .clock import Timing, clock
 from .graphs import inputs_of, numbered, pattern_of, pattern_text, repeated, shapes_text
 from .log import logger
 from .pool import pool
@@ -74,7 +74,10 @@ class FusedSite:
     Otherwise the value of the one output, or the tuple of several.
     """
 
-    __slots__ = ("segment", "nodes", "outputs", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "refusal", "__weakref__")
+    __slots__ = (
+        *("segment", "nodes", "outputs", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "refusal", "where", "timing"),
+        "__weakref__",
+    )
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: fuse only operands that are all of one float type (under rules of promotion that are not NumPy's)."""
@@ -85,6 +88,8 @@ class FusedSite:
         self.patterns: dict[int, Pattern] = {}
         self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
         self.calls = 0
+        self.where: tuple[str, str, int] | None = None  # (function or cell, file, line)
+        self.timing: Timing | None = None  # of calls by Python, once they are measured
         self.refusal = ""  # why a call was not fused, where that is no matter of the pattern
         self.retry_ns = 0  # when stencils that were on their way are asked for again
 

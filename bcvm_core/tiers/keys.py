@@ -13,6 +13,7 @@ import numpy as np
 
 from ..devices import base
 from ..errors import Decline
+from ..isa.hints import ShapeHint, renamed, short_names
 from ..isa.signature import OperandClass
 from ..ops.registry import OpInfo
 
@@ -175,7 +176,9 @@ def writes_out(fn: Callable[..., Any], op: OpInfo) -> bool:
 
 
 def hint_text(hint: object, flat: Sequence[Any]) -> str:
-    """The shape hint as log lines show it: without blanks, `*` for each axis of the first tensor when there is none."""
+    """The shape hint as log lines show it: short names, no blanks; `*` for each axis of the first tensor when there is none."""
+    if isinstance(hint, ShapeHint):
+        hint = renamed(hint, short_names(hint.names))
     if hint is not None:
         return str(hint).replace(" ", "")
     ndim = next((value.ndim for value in flat if hasattr(value, "ndim")), 0)

@@ -28,6 +28,7 @@ from .clock import clock
 from .pool import Counter, Slot, pool
 
 _log = log.logger
+Place = tuple[str, str, int]  # (function or cell, file, line) that a call site belongs to
 _ndarray = np.ndarray
 
 
@@ -51,13 +52,14 @@ class CallSite:
     Raises Decline when this call is Python's; other exceptions are the op's own.
     """
 
-    __slots__ = ("__weakref__", "_key", "_special", "_state", "op", "shape_hint", "signature", "syntax")
+    __slots__ = ("__weakref__", "_key", "_special", "_state", "op", "shape_hint", "signature", "syntax", "where")
 
     def __init__(self, op: str | OpInfo, *, syntax: bool | None = None, shape_hint: object = None) -> None:
         self.op = registry.row(op) if isinstance(op, str) else op
         self.signature = 0
         self.syntax = syntax
         self.shape_hint = shape_hint
+        self.where: Place | None = None
         self._key = keys.maker(self.op)
         self._special = keys.special_attrs(self.op)
         self._state: tuple[int, dict[Any, _Plan]] = (-1, {})
@@ -201,11 +203,11 @@ class CallSite:
     def _announce(self, signature: int, why: selection.Explanation | Slot, flat: Sequence[Any], started: int) -> None:
         if not (bus.active or _log.isEnabledFor(logging.DEBUG)):
             return
+        elapsed_us = (time.perf_counter_ns() - started) / 1000
         if isinstance(why, Slot):
             why = selection.explain(why.program, selection.fact_reader(flat))
         if bus.active:
-            elapsed_us = (time.perf_counter_ns() - started) / 1000
-            bus.emit(Selected(self.op.name, signature, why.kernel, why.text, elapsed_us))
+            bus.emit(Selected(self.op.name, signature, why.kernel, why.text, elapsed_us, again=signature == self.signature))
         _log.debug("[BCVM] Compile for sig=0x%04X, shape_hint=%s", signature, keys.hint_text(self.shape_hint, flat))
 
 

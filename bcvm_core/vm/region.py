@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,9 @@ from ..fusion.segments import Segment
 from ..isa.hints import ANY, ShapeHint
 from ..isa.program import read_by
 from ..ops import registry
+from ..tiers.clock import Timing, clock
 from ..tiers.fuse import FusedSite
-from ..tiers.select import CallSite
+from ..tiers.select import CallSite, Place
 from .attributes import UnsafeAttribute
 from .forced import interpret_region
 from .plan import OnStep, PlanWriter, is_load
@@ -31,7 +33,7 @@ Plan = Callable[..., Any]
 class Region:
     """The constant that stands for a run or tree in linked code. None means: Python does it."""
 
-    __slots__ = ("key", "code", "relower", "owner", "plans", "_hits", "native", "misses", "dead", "last_reason", "__weakref__")
+    __slots__ = ("key", "code", "relower", "owner", "plans", "_hits", "native", "misses", "dead", "last_reason", "timing", "__weakref__")
 
     def __init__(self, key: Any, code: RegionCode, relower: Callable[[str], RegionCode | None], owner: SiteOwner) -> None:
         self.key = key
@@ -41,6 +43,7 @@ class Region:
         self.plans: dict[tuple[type, ...], Plan | None] = {}
         self._hits = 0
         self.native: base.Direct | None = None  # stands in the code instead of this object, once a kernel does the whole region
+        self.timing: Timing | None = None  # of whole calls, once somebody measures them (`latency`)
         self.misses = 0
         self.dead = False
         self.last_reason = ""
@@ -94,6 +97,7 @@ class Region:
 
     def bind_as(self, personality: str, types: tuple[type, ...], hidden: bool) -> Plan | None:
         """Make the plan for operand types; `hidden`: tensors can only come out of containers or attributes."""
+        started = time.perf_counter_ns()
         code = self.code if personality == "numpy" else self.relower(personality)
         if personality == "numpy" and not hidden and any(map(registry.is_bound_to_library, self.code.callable_values)):
             self.plans[types] = None
@@ -107,7 +111,7 @@ class Region:
         self.plans[types] = runner
         self.owner.stats.count_bound()
         if bus.active:
-            bus.emit(Bound(repr(self), (), "[...]", 0.0))
+            bus.emit(Bound(repr(self), (), "[...]", (time.perf_counter_ns() - started) / 1000))
         return runner
 
     def prepare(self, dtype: Any) -> None:
@@ -258,6 +262,8 @@ class RegionRunner:
             self.whole = None
             return
         region.native = native
+        if isinstance(native, NativeSite):
+            clock.follow(self.whole, native)
         region.owner.stats.count_native(self.code.ops, lambda: native.hits)
         region.owner.site_is_native(region)
 
@@ -343,6 +349,7 @@ class RegionRunner:
         """What runs a segment as one kernel, and the segment with its inputs and outputs in the order of that call."""
         whole = self._as_whole(segment)
         site = FusedSite(whole or segment, uniform=self.personality != "numpy")
+        site.where = self._place(segment.first)
         self.segments[segment.first] = site
         adapter = self._adapter()
         self.whole = None if whole is None else site
@@ -382,5 +389,10 @@ class RegionRunner:
         """The call site of an instruction, made once."""
         if pc not in self.sites:
             syntax = pc not in self.code.function_pcs
-            self.sites[pc] = CallSite(op, syntax=syntax, shape_hint=self._hint(pc))
+            self.sites[pc] = site = CallSite(op, syntax=syntax, shape_hint=self._hint(pc))
+            site.where = self._place(pc)
         return self.sites[pc]
+
+    def _place(self, pc: int) -> Place:
+        owner = self.region.owner
+        return owner.name, owner.filename, self._line_of(pc)

@@ -214,6 +214,7 @@ class ValueSite:
         site = self.sites.get(op.name)
         if site is None:
             site = self.sites[op.name] = CallSite(op, syntax=self.plain is not None)
+            site.where = self.owner.name, self.owner.filename, self.key[1]
         return site
 
     def _run(self, bound: registry.BoundCall) -> Any:

@@ -122,6 +122,9 @@ def test_reports_after_a_cell(shell: Any, capsys: pytest.CaptureFixture[str]) ->
     assert "MUL_CONST" in printed and "ADD_CONST" in printed
     assert "100.0% by CALL_OP" in printed
     assert "wall time: " in printed
+    _run(shell, "%%bcvm --profile\ny = x @ x.T")
+    printed = capsys.readouterr().out
+    assert "bcvm_kernel_select_time" in printed and "matmul.blas" in printed and "<cell>" in printed
     _run(shell, "%%bcvm --off --dis\ny = x * 2 + 1")
     assert "plain Python" in capsys.readouterr().out
 
@@ -234,7 +237,7 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
         ("%bcvm dis f ", {"--object"}),
         ("%bcvm stats -o ", {"f", "g"}),
         ("%bcvm stats -o f ", set()),
-        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--time", "--help"}),
+        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--help"}),
         ("%%bcvm --off --o", set()),
         ("%%bcvm --off --st", {"--strict", "--stats"}),
     ],

@@ -111,7 +111,25 @@ S_SHAPES: Final = 152  # per input: axes, and the first dims
 SHAPE_DIMS: Final = 4
 SHAPE_SIZE: Final = 40
 INPUTS_MAX: Final = 8
-S_SIZE: Final = 472
+S_TIMED: Final = 472  # calls that were timed, what they took in all, the latest and the longest of them, in ns
+S_TOTAL: Final = 480
+S_LAST: Final = 488
+S_LONGEST: Final = 496
+S_CLOCK: Final = 504  # address of clock_gettime
+S_NOTES: Final = 512  # address of the notes' head
+S_IDENT: Final = 520  # where a thread keeps its number
+S_SIZE: Final = 528
+
+WATCHED: Final = 2  # the bit of the number at S_PLAIN under which calls are timed here; any other leaves them to the region
+MONOTONIC: Final = 1  # the clock of time.perf_counter
+
+# Notes: calls that took at least so long. The head holds the bound and the address of the page in use.
+N_BOUND: Final = 0
+N_PAGE: Final = 8
+N_COUNT: Final = 0  # of a page
+N_ROOM: Final = 8
+N_FIRST: Final = 16
+NOTE_SIZE: Final = 32  # start, duration, address of the site's record, number of the thread
 
 # plan of a kernel: what `arrange` and `emit` work off (`splice.py` writes it)
 A_COUNT: Final = 0  # how many values

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
 from ... import config
+from . import notes
 from . import offsets as c
 from .driver import driver
 from .entry import MethodDef, _address, runtime
@@ -36,6 +38,17 @@ class _Nothing:
         return None
 
 
+assert c.WATCHED == config.WATCHED
+
+
+@cache
+def _clock() -> int:
+    """The address of the system's clock."""
+    found = ctypes.cast(ctypes.CDLL(None).clock_gettime, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
 @cache
 def _trace_offset() -> int:
     """Where a thread state keeps the function given to `sys.settrace`; -1 where it was not found."""
@@ -54,6 +67,15 @@ def _trace_offset() -> int:
     if len(found) != 1 or ctypes.c_uint64.from_address(state + found[0]).value:
         return -1
     return found[0]
+
+
+@cache
+def _ident_offset() -> int:
+    """Where a thread state keeps the number that `threading.get_ident` gives; the one of a field that is always there otherwise."""
+    get = ctypes.pythonapi.PyThreadState_Get
+    get.restype = ctypes.c_void_p
+    state, ident = get(), threading.get_ident()
+    return next((offset for offset in range(0, 512, 8) if ctypes.c_uint64.from_address(state + offset).value == ident), 0)
 
 
 @cache
@@ -83,16 +105,26 @@ class NativeSite:
             (c.S_TUPLE, int(in_tuple)),
             (c.S_LOOKS, _LOOKS),
             (c.S_RUNTIME, runtime()),
+            (c.S_CLOCK, _clock()),
+            (c.S_NOTES, notes.head()),
+            (c.S_IDENT, _ident_offset()),
             *((c.S_GUARD + 8 * k, id(guard)) for k, guard in enumerate(guards)),
         )
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
         self.function: Callable[..., Any] = make(ctypes.addressof(_method()), self.record, self)
+        notes.sites[id(self.record) + c.BYTES_HEAD] = self
 
     def _write(self, *values: tuple[int, int]) -> None:
         at = id(self.record) + c.BYTES_HEAD
         for offset, value in values:
             ctypes.c_int64.from_address(at + offset).value = value
+
+    @property
+    def timed(self) -> tuple[int, int, int, int]:
+        """Of the calls that machine code has timed: (how many, what they took in all, the latest, the longest), in nanoseconds."""
+        calls, total, last, longest = struct.unpack_from("<4q", self.record, c.S_TIMED)
+        return calls, total, last, longest
 
     @property
     def hits(self) -> int:

@@ -6,33 +6,48 @@ Compiled with its neighbours into the driver; nothing here runs as Python.
 from __future__ import annotations
 
 from .entry_code import entry
-from .native import call, load32, load64, store64
+from .native import call, load32, load64, stack, store64
 from .offsets import (
     BYTES_HEAD,
     DIMS,
+    MONOTONIC,
+    N_BOUND,
+    N_COUNT,
+    N_FIRST,
+    N_PAGE,
+    N_ROOM,
     NDIM,
+    NOTE_SIZE,
     R_DECREF,
     R_NDARRAY,
     R_NONE,
     R_TUPLE,
     R_TUPLE_SET,
     R_VECTORCALL,
+    S_CLOCK,
     S_GUARD,
     S_GUARDS,
     S_HITS,
+    S_IDENT,
     S_INPUTS,
     S_KERNEL,
+    S_LAST,
+    S_LONGEST,
     S_LOOKS,
+    S_NOTES,
     S_PLAIN,
     S_REGION,
     S_RUNTIME,
     S_SHAPES,
     S_THREAD,
+    S_TIMED,
+    S_TOTAL,
     S_TRACE,
     S_TUPLE,
     SHAPE_DIMS,
     SHAPE_SIZE,
     TYPE,
+    WATCHED,
 )
 
 
@@ -43,7 +58,8 @@ def site(self: int, args: int, nargs: int) -> int:
     guards = load64(s + S_GUARDS)
     if nargs != inputs + guards:
         return ask(s, args, nargs)
-    if load64(load64(s + S_PLAIN)):
+    state = load64(load64(s + S_PLAIN))
+    if state & (-1 - WATCHED):
         return ask(s, args, nargs)
     thread = call(load64(s + S_THREAD))
     if load64(thread + load64(s + S_TRACE)):
@@ -56,6 +72,11 @@ def site(self: int, args: int, nargs: int) -> int:
     if load64(s + S_LOOKS) > 0 and known_shapes(s, args, inputs) == 0:
         store64(s + S_LOOKS, load64(s + S_LOOKS) - 1)
         return ask(s, args, nargs)
+    started = 0
+    if state:
+        if notes_are_full(s):
+            return ask(s, args, nargs)
+        started = now(s)
     result = entry(load64(s + S_KERNEL), args, inputs)
     if result == 0:
         return 0
@@ -64,6 +85,8 @@ def site(self: int, args: int, nargs: int) -> int:
         call(load64(runtime + R_DECREF), result)
         return ask(s, args, nargs)
     store64(s + S_HITS, load64(s + S_HITS) + 1)
+    if state:
+        note(s, started, load64(thread + load64(s + S_IDENT)))
     if load64(s + S_TUPLE) == 0:
         return result
     made = call(load64(runtime + R_TUPLE), 1)
@@ -78,6 +101,45 @@ def ask(s: int, args: int, nargs: int) -> int:
     """Let the region do the call."""
     runtime = load64(s + S_RUNTIME)
     return call(load64(runtime + R_VECTORCALL), load64(s + S_REGION), args, nargs, 0)
+
+
+def now(s: int) -> int:
+    """Nanoseconds, by the clock of time.perf_counter."""
+    time = stack(16)
+    call(load64(s + S_CLOCK), MONOTONIC, time)
+    return load64(time) * 1000000000 + load64(time + 8)
+
+
+def notes_are_full(s: int) -> int:
+    """1 when the region must take the notes away first."""
+    page = load64(load64(s + S_NOTES) + N_PAGE)
+    if load64(page + N_COUNT) < load64(page + N_ROOM):
+        return 0
+    return 1
+
+
+def note(s: int, started: int, thread: int) -> int:
+    """Add a call that is over to the site's times, and to the notes when it took long."""
+    spent = now(s) - started
+    store64(s + S_TIMED, load64(s + S_TIMED) + 1)
+    store64(s + S_TOTAL, load64(s + S_TOTAL) + spent)
+    store64(s + S_LAST, spent)
+    if spent > load64(s + S_LONGEST):
+        store64(s + S_LONGEST, spent)
+    head = load64(s + S_NOTES)
+    if spent < load64(head + N_BOUND):
+        return 0
+    page = load64(head + N_PAGE)
+    count = load64(page + N_COUNT)
+    if count >= load64(page + N_ROOM):
+        return 0
+    at = page + N_FIRST + NOTE_SIZE * count
+    store64(at, started)
+    store64(at + 8, spent)
+    store64(at + 16, s)
+    store64(at + 24, thread)
+    store64(page + N_COUNT, count + 1)
+    return 0
 
 
 def known_shapes(s: int, args: int, inputs: int) -> int:
