@@ -1,10 +1,11 @@
-"""resnet18 and a BERT-base encoder, batch and size changing: `python -m tests.bench.networks [--cpu] [--only warm,first,memory] [name ...]`.
+"""resnet18 and a BERT-base encoder, batch and size changing: `python -m tests.bench.networks [--cpu] [--only PARTS] [name ...]`.
 
 Every peer is a worker in an environment of its own (`tests.bench.peers`) with the same weights and inputs: the same MindSpore Cells
-under BCVM, in PyNative mode (synchronous) and by `ms.jit` (`dynamic=1`), torch eager, and the encoder as a jitted function over arrays.
-In each round all of them measure one after the other; the median of the rounds counts, and ratios are those of medians. `--cpu`: everybody on
-one core, and the processor's time of each process, which other work on the machine leaves alone. `first`: single calls with sizes that
-nobody has met, beside warm calls of the same size.
+under BCVM, in PyNative mode (synchronous) and by `ms.jit` (`dynamic=1`), torch eager, and the encoder as a jitted function over
+arrays. In each round all of them measure one after the other; the median of the rounds counts, and ratios are those of medians.
+`--cpu`: everybody on one core, and the processor's time of each process, which other work on the machine leaves alone. Parts: `warm`;
+`first`, single calls with sizes that nobody has met, beside warm calls of the same size; `memory`, by how much each process has grown
+at its peak since its network was built.
 """
 
 from __future__ import annotations
@@ -73,12 +74,12 @@ def first(network: str, workers: list[Process], options: Options, clock: int) ->
 
 
 def memory(network: str, workers: list[Process], options: Options) -> None:
-    """Peak of a warm call over what was resident before it."""
-    heading(f"{network}, peak memory of a call, MB", "batch, size", [w.program.name for w in workers])
+    """By how much the processes have grown at their peak, after all sizes up to these."""
+    heading(f"{network}, growth of the process at its peak, MB", "batch, size", [w.program.name for w in workers])
     for batch in (1, 4):
         size = SIZES[network][-1]
         each(workers, lambda w, batch=batch, size=size: w.ask("settle", calls=1, batch=batch, size=size), options)
-        found = each(workers, lambda w, batch=batch, size=size: w.ask("memory", batch=batch, size=size), options)
+        found = each(workers, lambda w: w.ask("grown"), options)
         line(f"{batch}, {size}", [f"{v / 1e6:.1f}" for v in found.values()])
 
 

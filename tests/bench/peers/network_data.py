@@ -35,7 +35,7 @@ def bert_weights(layers: int, *, words: int = WORDS, width: int = WIDTH, hidden:
 
 
 def sentences(batch: int, length: int, *, words: int = WORDS) -> tuple[Any, Any]:
-    """Numbers of words (batch, length) int32, and the mask (batch, 1, 1, length) float32 that is added to scores: the end of each is padding."""
+    """Numbers of words (batch, length) int32, and the mask (batch, 1, 1, length) float32 for the scores: the end of each is padding."""
     rng = np.random.default_rng(batch * 1000 + length)
     ids = rng.integers(0, words, (batch, length), np.int32)
     used = np.maximum(1, length - np.arange(batch) * length // 5)

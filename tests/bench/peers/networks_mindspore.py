@@ -47,7 +47,9 @@ class Layer(nn.Cell):
 class Encoder(nn.Cell):
     """Embeddings and layers."""
 
-    def __init__(self, layers: int, *, words: int = data.WORDS, width: int = data.WIDTH, heads: int = data.HEADS, hidden: int = data.HIDDEN):
+    def __init__(
+        self, layers: int, *, words: int = data.WORDS, width: int = data.WIDTH, heads: int = data.HEADS, hidden: int = data.HIDDEN
+    ):
         super().__init__()
         self.words = nn.Embedding(words, width)
         self.places = nn.Embedding(data.PLACES, width)
