@@ -11,7 +11,7 @@ import functools
 import importlib.util
 import os
 import threading
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -89,8 +89,7 @@ def lanes() -> int:
     return 16 if store.cpu_level() == "x86-64-v4" else 8
 
 
-def address(x: Any) -> int:
-    """Where an array's first element lies."""
+def _asked_address(x: Any) -> int:
     found: int = x.__array_interface__["data"][0]
     return found
 
@@ -100,9 +99,20 @@ def data_offset_holds() -> bool:
     """Whether array objects keep their data pointer where the generated code looks for it."""
     probe = np.arange(3.0)[1:]
     try:
-        return ctypes.c_void_p.from_address(id(probe) + llvm.ARRAY_DATA).value == address(probe)
+        return ctypes.c_void_p.from_address(id(probe) + llvm.ARRAY_DATA).value == _asked_address(probe)
     except (ValueError, TypeError):
         return False
+
+
+_pointer_at: Final = ctypes.c_void_p.from_address
+_AT: Final = llvm.ARRAY_DATA if data_offset_holds() else 0
+
+
+def address(x: Any) -> int:
+    """Where an array's first element lies."""
+    if _AT and type(x) is np.ndarray:
+        return _pointer_at(id(x) + _AT).value or 0
+    return _asked_address(x)
 
 
 # -- making them ---------------------------------------------------------------------------------

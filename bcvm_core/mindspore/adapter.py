@@ -66,11 +66,11 @@ class Adapter:
     def _held(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The same within a flat program, where results of convolutions keep their channels innermost as long as ops don't mind."""
         if op.name == "conv2d":
-            if not _is_own(op):
+            if not is_own(op):
                 pending.answered()
-        elif op.name not in _ASKING and not (op.name in pending.CLAIMING and _is_own(op) and _all_float32((*operands, *attrs.values()))):
+        elif op.name not in _ASKING and not (op.name in pending.CLAIMING and is_own(op) and _all_float32((*operands, *attrs.values()))):
             pending.settle()
-        if op.shape_rule == "view" or op.name in _SHARING:
+        if shares(op):
             memory.lay_out(operands)
             result = self._call(op, kernel_call, operands, attrs)
             memory.note_views(operands, result)
@@ -122,7 +122,12 @@ def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _is_own(op: OpInfo) -> bool:
+def shares(op: OpInfo) -> bool:
+    """Whether the result may show the memory of the first operand."""
+    return op.shape_rule == "view" or op.name in _SHARING
+
+
+def is_own(op: OpInfo) -> bool:
     """Whether nothing but the op's definition runs it: others may look at what has no elements yet."""
     kernels = pool.kernels(op.name)
     return len(kernels) == 1 and not pool.is_swapped(kernels[0].name)

@@ -15,9 +15,11 @@ from mindspore.ops import _primitive_cache
 
 from ..errors import Decline
 from ..ops import pending
+from ..tiers.select import CallSite
 from ..vm.flatten.objects import in_classes
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
+from . import held_convolutions, held_sites
 from .adapter import ADAPTER
 from .memory import Held, view, within
 
@@ -131,6 +133,11 @@ def give(value: Any, originals: dict[int, Any]) -> Any:
 def fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel of arrays as a function of held tensors."""
     return ADAPTER.fused(kernel)
+
+
+def step(site: CallSite) -> Callable[..., Any]:
+    """What runs a CALL_OP of a flat program in place of its site."""
+    return held_convolutions.held_site(site) if site.op.name in held_sites.OPS else site
 
 
 def _give(value: Any, known: dict[int, Any]) -> Any:

@@ -52,24 +52,40 @@ def _matmul_flops(*shapes: tuple[int, ...], transpose_x: Any = False, **_attrs: 
 
 
 @quiet
-def _batch_norm_parts(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *, eps: Any = 1e-5) -> tuple[Any, ...]:
+def _batch_norm_parts(
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, *, eps: Any = 1e-5, rest: Any = True
+) -> tuple[Any, ...]:
     result = batch_norm(x, running_mean, running_var, weight=weight, bias=bias, eps=eps)
+    if not rest:
+        return (result, None, None, None, None)
     unused = np.zeros(trees.tensor(running_mean).shape, trees.accumulator(trees.tensor(x).dtype) or trees.F64)
     return (result, unused, unused.copy(), unused.copy(), unused.copy())
 
 
+def check_layer(x: _Array, weight: _Array, bias: _Array, axis: Any) -> int:
+    """The first of the axes that are normalised. Raises ValueError where the parameters don't fit them."""
+    first: int = operator.index(axis) % max(x.ndim, 1)
+    if first >= x.ndim or weight.shape != bias.shape or weight.shape != x.shape[x.ndim - weight.ndim :]:
+        raise ValueError(f"layer_norm: weight {weight.shape} and bias {bias.shape} do not fit the end of {x.shape}")
+    return first
+
+
 @quiet
-def _layer_norm_parts(x: Any, weight: Any, bias: Any, *, axis: Any = -1, eps: Any = 1e-7) -> tuple[Any, Any, Any]:
+def _layer_norm_parts(x: Any, weight: Any, bias: Any, *, axis: Any = -1, eps: Any = 1e-7, rest: Any = True) -> tuple[Any, Any, Any]:
     array, values = open_up(x)
-    first = operator.index(axis) % max(array.ndim, 1)
-    axes = tuple(range(first, array.ndim))
     gamma, beta = trees.tensor(weight), trees.tensor(bias)
-    if not axes or gamma.shape != beta.shape or gamma.shape != array.shape[array.ndim - gamma.ndim :]:
-        raise ValueError(f"layer_norm: weight {gamma.shape} and bias {beta.shape} do not fit the end of {array.shape}")
+    axes = tuple(range(check_layer(array, gamma, beta, axis), array.ndim))
+    normal = affine(standardize(values, axes, eps), gamma, beta, None, array.dtype)
+    return (normal, *layer_moments(array, axes)) if rest else (normal, None, None)
+
+
+@quiet
+def layer_moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """Means and variances over the last axes, which stay with length 1, in the type that sums are kept in."""
+    array, values = open_up(x)
+    kept = array.shape[: axes[0]] + (1,) * len(axes)
     mean = mean_of(values, axes)
-    variance = var_of(values, axes, trees.count(values, axes), mean)
-    kept = array.shape[:first] + (1,) * len(axes)
-    return affine(standardize(values, axes, eps), gamma, beta, None, array.dtype), mean.reshape(kept), variance.reshape(kept)
+    return mean.reshape(kept), var_of(values, axes, trees.count(values, axes), mean).reshape(kept)
 
 
 def _crop(x: Any, *, begin: Any, size: Any) -> Any:
@@ -167,6 +183,7 @@ def _row(name: str, family: str, definition: Callable[..., Any], doc: str, signa
     return OpInfo(name=name, family=family, params=params, definition=definition, doc=doc, spellings=(own(name, signature),), **rest)
 
 
+_REST = Param("rest", default=True)  # whether anything but the first result is wanted
 _WEIGHT, _BIAS = Param("weight", "tensor"), Param("bias", "tensor")
 _MASKS = tuple(Param(f"{name}_mask", default=0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis"))
 
@@ -203,14 +220,15 @@ ROWS: tuple[OpInfo, ...] = (
         "batch_norm_parts",
         "nn",
         _batch_norm_parts,
-        "(channels normalised with given statistics, and zeros in place of the batch's own, which inference does not need).",
-        "x, weight, bias, running_mean, running_var, eps=1e-5",
+        "(channels normalised with given statistics, and zeros in place of the batch's own, which inference does not need; or None).",
+        "x, weight, bias, running_mean, running_var, eps=1e-5, rest=True",
         X,
         _WEIGHT,
         _BIAS,
         Param("running_mean", "tensor"),
         Param("running_var", "tensor"),
         Param("eps", default=1e-5),
+        _REST,
         shape_rule="other",
         dtype_rule="float",
         flops=per_input(8.0),
@@ -223,13 +241,14 @@ ROWS: tuple[OpInfo, ...] = (
         "layer_norm_parts",
         "nn",
         _layer_norm_parts,
-        "(layer_norm over all axes from `axis` on, the means, the variances: in the type that sums are kept in).",
-        "x, weight, bias, axis=-1, eps=1e-7",
+        "(layer_norm over all axes from `axis` on, the means, the variances: in the type that sums are kept in; or None).",
+        "x, weight, bias, axis=-1, eps=1e-7, rest=True",
         X,
         _WEIGHT,
         _BIAS,
         Param("axis", default=-1),
         Param("eps", default=1e-7),
+        _REST,
         shape_rule="other",
         dtype_rule="float",
         flops=per_input(8.0),

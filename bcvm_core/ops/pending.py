@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -52,24 +53,30 @@ def asker() -> int:
 
 
 def _address(x: _Array) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
+address: Callable[[_Array], int] = _address
+"""Where an array's first element lies; what makes convolutions wait may put a quicker function here."""
+
+
+def seen(x: _Array) -> Pending | None:
+    """The convolution that `x` waits for."""
+    found = _waiting.get(address(x)) if _waiting else None
+    return found if found is not None and found.result.shape == x.shape and found.result.strides == x.strides else None
 
 
 def add(convolution: Pending) -> _Array:
     """Let a convolution wait; its result, to be given on."""
-    _waiting[_address(convolution.result)] = convolution
+    _waiting[address(convolution.result)] = convolution
     return convolution.result
 
 
 def claim(x: _Array) -> Pending | None:
     """The convolution that `x` waits for, which waits no more."""
-    if not _waiting:
-        return None
-    found = _waiting.get(_address(x))
-    if found is None or found.result.shape != x.shape or found.result.strides != x.strides:
-        return None
-    return _waiting.pop(_address(x), None)
+    found = seen(x)
+    return None if found is None else _waiting.pop(address(x), None)
 
 
 def finish(x: _Array, steps: Steps) -> bool:

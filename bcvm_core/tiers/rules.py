@@ -106,7 +106,8 @@ def makes_templates(op: OpInfo) -> bool:
 
 
 _OVER_ROWS = frozenset(
-    "softmax log_softmax logsumexp layer_norm rms_norm group_norm instance_norm sum prod mean var std argmax argmin cumsum cumprod".split()
+    "softmax log_softmax logsumexp layer_norm layer_norm_parts rms_norm group_norm instance_norm "
+    "sum prod mean var std argmax argmin cumsum cumprod".split()
 )
 
 

@@ -83,6 +83,11 @@ class CallSite:
         self.signature = plan.signature
         return plan.fn(*operands, **attrs)
 
+    def counter(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Counter | None:
+        """Where a call like one that was made is counted; None where the kernel may follow more than the operands' types."""
+        plan = self._state[1].get(self._key(operands, attrs))
+        return plan.counter if plan is not None and plan.signature else None
+
     # --- in place --------------------------------------------------------------------------
 
     def compute_for(self, out: np.ndarray[Any, Any], /, *operands: Any, **attrs: Any) -> Any:

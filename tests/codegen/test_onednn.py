@@ -18,6 +18,7 @@ from bcvm_core import config
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.onednn import convolution, digest, library, primitives, threadpool, weights
 from bcvm_core.codegen.stencils import threads
+from bcvm_core.devices import written
 from bcvm_core.ops import conv, order, pending
 
 needed = pytest.mark.skipif(library.library() is None, reason=library.state()[1])
@@ -125,7 +126,7 @@ def test_special_values_come_out_where_they_go_in() -> None:
 
 
 @needed
-@pytest.mark.parametrize("shape", [(8, 4, 3, 3), (64, 32, 3, 3)])  # compared as they are, and by their digest
+@pytest.mark.parametrize("shape", [(8, 4, 3, 3), (64, 32, 3, 3), (96, 64, 3, 3)])  # compared as they are, by digest, by marks of pages
 def test_a_written_weight_is_seen(shape: Any) -> None:
     x, w = data((1, shape[1], 9, 9)), data(shape, 1)
     if digest.digest(w) is None:
@@ -138,6 +139,8 @@ def test_a_written_weight_is_seen(shape: Any) -> None:
 
     def check() -> None:
         np.testing.assert_array_equal(ops.conv2d(x, w), ops.conv2d(x, w.copy()))
+        ops.conv2d(x, w)
+        ops.conv2d(x, w)
 
     w[3, 2, 1, 0] += F32(1)
     check()
@@ -147,6 +150,26 @@ def test_a_written_weight_is_seen(shape: Any) -> None:
     check()
     w.ravel()[-1] = np.nextafter(w.ravel()[-1], F32(9))
     check()
+
+
+@needed
+def test_a_weight_that_nobody_wrote_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = data((1, 64, 9, 9)), data((96, 64, 3, 3), 1)
+    if digest.digest(w) is None:
+        loops.wait()
+    if written.watch(loops.address(w), w.nbytes) is None:
+        pytest.skip("no marks of written pages on this system")
+    read: list[int] = []
+    monkeypatch.setattr(weights, "digest", lambda array: read.append(array.size) or digest.digest(array))
+    results = [ops.conv2d(x, w) for _ in range(5)]
+    assert len(read) == 2  # packed, then vouched for
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    w[50, 3] *= F32(2)
+    changed = [ops.conv2d(x, w) for _ in range(4)]
+    assert len(read) == 4  # packed anew: what is kept is new, too
+    np.testing.assert_array_equal(changed[3], changed[0])
+    assert (changed[0] != results[0]).any()
 
 
 @needed

@@ -61,16 +61,29 @@ class Waiting:
 
     def fill(self, steps: pending.Steps = ()) -> bool:
         """As `pending.Pending.fill`. Raises OneDNNError where the library fails."""
-        primitive = self.primitive
+        primitive: Convolution | None = self.primitive
         if steps:
+            names = tuple([name for name, _ in steps])
             try:
-                primitive = convolution(self.library, self.key._replace(steps=tuple(name for name, _ in steps)))
-            except OneDNNError:
+                primitive = self.primitive.followed[names]
+            except KeyError:
+                primitive = self.primitive.followed[names] = self._followed(names)
+            if primitive is None:
                 return False
-            if primitive.implementation != self.primitive.implementation:
-                return False
+        assert primitive is not None
         run(self.library, primitive, self.images, self.weight, self.bias, [number for _, number in steps], self.memory)
         return True
+
+    def _followed(self, steps: tuple[str, ...]) -> Convolution | None:
+        """The primitive with these steps; None where the library would compute the convolution in another way with them."""
+        try:
+            found = convolution(self.library, self.key._replace(steps=steps))
+        except OneDNNError:
+            return None
+        return found if found.implementation == self.primitive.implementation else None
+
+
+pending.address = address
 
 
 def run(

@@ -148,6 +148,7 @@ class Convolution:
             (key.steps, channel),
         )
         self.key = key
+        self.followed: dict[tuple[str, ...], Convolution | None] = {}  # the same with steps after it, as far as it was asked for
         self.implementation = _vectorised(library, descriptor)
         weight = c_void_p(library.primitive_desc_query_md(descriptor, _WEIGHTS_MD, 0))
         self.format = format_number(library, self.dims, weight)

@@ -14,6 +14,7 @@ import numpy as np
 from ...dtypes import BY_NAME
 from ...ops import registry
 from ...ops._rows import UNSET
+from ...ops.layer_forms import check_layer, layer_moments
 from ...ops.nn import affine
 from ...ops.numerics import quiet
 from ..loops import compiler_is_there
@@ -83,6 +84,20 @@ def _layer_norm(op: str, dtype: str) -> Kernel:
                 if result is not None:
                     return result
         return definition(x, normalized_shape=normalized_shape, weight=weight, bias=bias, eps=eps)
+
+    return kernel
+
+
+def _with_moments(op: str, dtype: str) -> Kernel:
+    """layer_norm_parts: what layer_norm gives, and the means and variances where they are wanted."""
+    norm, definition = _layer_norm("layer_norm", dtype), registry.row(op).definition
+
+    def kernel(x: Any, weight: Any, bias: Any, *, axis: Any = -1, eps: Any = 1e-7, rest: Any = True) -> Any:
+        if type(x) is not np.ndarray or type(weight) is not np.ndarray or type(bias) is not np.ndarray or type(axis) is not int:
+            return definition(x, weight, bias, axis=axis, eps=eps, rest=rest)
+        first = check_layer(x, weight, bias, axis)
+        normal = norm(x, normalized_shape=x.shape[first:], weight=weight, bias=bias, eps=eps)
+        return (normal, *layer_moments(x, tuple(range(first, x.ndim)))) if rest else (normal, None, None)
 
     return kernel
 
@@ -265,6 +280,7 @@ _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] =
     "log_softmax": (_over_axis, _ALL),
     "logsumexp": (_untyped, _ALL),
     "layer_norm": (_layer_norm, _F),
+    "layer_norm_parts": (_with_moments, _F),
     "rms_norm": (_rms_norm, _F),
     "group_norm": (_of_groups, _F),
     "instance_norm": (_of_instances, _F),

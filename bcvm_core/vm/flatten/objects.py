@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from ...tiers.select import CallSite
 from .reads import HEAP_TYPE, MISSING, Reads
 from .values import Known, Method, UnflattenableError, Value
 
@@ -35,6 +36,9 @@ class Library(Protocol):
 
     def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
         """`kernel`, which takes and gives arrays (or None), as a function of the values that programs work on."""
+
+    def step(self, site: CallSite) -> Callable[..., Any]:
+        """What is called in a program in place of an op's site: the same, on a shorter way."""
 
     def class_of(self, value: Any, settled: bool) -> type:
         """The class that the user would see of a tensor in a program, `settled` when it comes from the operands in the same way each time.

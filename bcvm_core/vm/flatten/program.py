@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ... import config
 from ...errors import Decline
@@ -19,6 +19,7 @@ from .reads import Reads
 from .recorder import REREAD, Origin, Recorder
 
 Fuse = Callable[[Segment], tuple[FusedSite, Callable[..., Any]]]
+Step = Callable[[CallSite], Callable[..., Any]]
 
 
 class DivergedError(Decline):
@@ -32,8 +33,9 @@ class FlatProgram:
     or an op's own error. Nothing is committed before the end, so that Python can repeat the call.
     """
 
-    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse) -> None:
-        """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library."""
+    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse, step: Step) -> None:
+        """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library; `step`
+        what is called in place of a site."""
         self.reads: Reads = recorder.reads
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
@@ -62,7 +64,7 @@ class FlatProgram:
         moved = {old: new for new, old in enumerate(order)}
         writer = _StepWriter(
             self.program,
-            {moved[pc]: site for pc, site in recorder.sites.items()},
+            {moved[pc]: step(site) for pc, site in recorder.sites.items()},
             {moved[pc]: function for pc, function in recorder.direct.items()},
             self.captures,
             fuse,
@@ -106,6 +108,26 @@ def followed(program: Program) -> frozenset[int]:
     return frozenset(found)
 
 
+_WITH_MORE: Final = frozenset({"layer_norm_parts", "batch_norm_parts"})  # their attribute `rest` says whether more than the first is wanted
+
+
+def first_alone(program: Program) -> frozenset[int]:
+    """The ops (pc) with several results of which only the first is read."""
+    made = {i.operands[0]: pc for pc, i in enumerate(program.instructions) if op_name(i) in _WITH_MORE}
+    read = [r for i in program.instructions for r in read_by(i)]
+    more = set()
+    for instruction in program.instructions:
+        for register in set(read_by(instruction)) & made.keys():
+            if instruction.opcode == "UNPACK":
+                alone = not set(instruction.operands[0][1:]).intersection(read)
+            else:
+                args: Sequence[Arg] = instruction.operands[3] if op_name(instruction) == "getitem" else ()
+                alone = len(args) == 2 and args[1].is_const and program.consts[args[1].index] == 0
+            if not alone:
+                more.add(register)
+    return frozenset(pc for register, pc in made.items() if register not in more)
+
+
 class _StepWriter:
     """Writes a flat program as one Python function of its operands."""
 
@@ -119,6 +141,7 @@ class _StepWriter:
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.waiting = followed(program)
+        self.alone = first_alone(program)
         self.kept: set[int] = set()
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -202,7 +225,8 @@ class _StepWriter:
     def _line(self, pc: int, instruction: Instruction) -> str:
         opcode, operands = instruction.opcode, instruction.operands
         if opcode == "CALL_OP":
-            return f"r{operands[0]} = {self._callee(pc)}({self._args(operands[3])})"
+            rest = ", rest=False" if pc in self.alone else ""
+            return f"r{operands[0]} = {self._callee(pc)}({self._args(operands[3])}{rest})"
         if instruction.row.const_op is not None:
             self.space[f"c{pc}"] = operands[2]
             pair = f"c{pc}, r{operands[1]}" if instruction.row.reversed else f"r{operands[1]}, c{pc}"

@@ -185,7 +185,7 @@ class FlatSite:
         given = [self._input(recorder, n, v) for n, v in zip(names, taken, strict=False)]
         named = {n: self._input(recorder, n, v) for n, v in zip(kwargs, taken[len(args) :], strict=True)}
         result = flattener.call(entry, given, named, _NOWHERE)
-        program = FlatProgram(self.name, recorder, result, self._fuse)
+        program = FlatProgram(self.name, recorder, result, self._fuse, self.library.step)
         if not recorder.reads.seal(target):
             raise UnflattenableError("what the call depends on changed meanwhile")
         return program, actual_of(result)
