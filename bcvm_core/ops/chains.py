@@ -26,7 +26,7 @@ def multiply(a: _Array, b: _Array) -> _Array:
     with np.errstate(all="ignore"):
         total: Any = None
         for start in range(0, a.shape[-1], DEPTH):
-            part: _Array = np.zeros((), a.dtype)
+            part: Any = np.zeros((), a.dtype)
             for k in range(start, min(start + DEPTH, a.shape[-1])):
                 part = fused(a[..., :, k, None], b[..., k, None, :], part)
             total = part if total is None else total + part
@@ -59,7 +59,7 @@ def odd_sum(x: _Array, y: _Array) -> _Array:
 def _two_sum(x: _Array, y: _Array) -> tuple[_Array, _Array]:
     """The rounded sum, and what rounding left out."""
     total = np.asarray(x + y)
-    part = total - x
+    part: _Array = total - x
     return total, np.asarray((x - (total - part)) + (y - part))
 
 
