@@ -59,12 +59,19 @@ def chained(a: _Array, b: _Array) -> Any:
     return chains.multiply(a, b) if made is None else made
 
 
+def is_chained_weight(x: _Array, weight: _Array) -> bool:
+    """Whether `of_weights` asks for a chained product of these."""
+    if config.current.reproducible:
+        return _is_chained(x, weight)
+    fits = x.dtype == weight.dtype == trees.F32 and x.shape[1] == weight.shape[1]
+    return fits and x.shape[0] >= FEW_ROWS and weight.size >= LARGE
+
+
 def of_weights(x: _Array, weight: _Array) -> Any:
     """x (m, k) times the transpose of a weight (n, k): float32 is chained where there is code for it, and a few rows."""
     if config.current.reproducible:
         return matmul(x, weight.T)
-    fits = x.dtype == weight.dtype == trees.F32 and x.shape[1] == weight.shape[1]
-    if fits and x.shape[0] >= FEW_ROWS and weight.size >= LARGE:
+    if is_chained_weight(x, weight):
         made = by_kernel(x, weight.T)
         if made is not None:
             return made

@@ -7,6 +7,7 @@ import math
 import os
 import struct
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ _ROWS_MAX: Final = 4096  # of one piece
 _AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
 _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
 _BLOCK: Final = 512  # columns that are packed at a time otherwise
+_HOT_ROWS: Final = 512  # of a block that something else follows
 _PIECES: Final = 3  # per thread
 _ALIGNMENT: Final = 64
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
@@ -84,10 +86,19 @@ def code(dtype: str) -> ProductLoop | None:
 _plans: dict[Any, _Single | None] = {}  # by layout of both operands; None: a call that takes several pieces or copies
 
 
-def multiply(a: _Array, b: _Array) -> _Array | None:
-    """As `ops.products.by_kernel`."""
+After = Callable[[_Array], Callable[[int, int, int, int], None] | None]
+
+
+def multiply(a: _Array, b: _Array, after: After | None = None) -> _Array | None:
+    """As `ops.products.by_kernel`.
+
+    `after(result)`, for matrices, is asked for what is called with each block of the result (rows from, to, columns from, to) right after
+    it was computed, by the thread that did; None: nothing.
+    """
     if not config.current.use_llvm:
         return None
+    if after is not None:
+        return _with_tail(a, b, after)
     key = (a.shape, a.strides, b.shape, b.strides, a.dtype.char)
     try:
         plan = _plans[key]
@@ -164,6 +175,16 @@ def _report(events: int) -> None:
             fpstatus.note(kind, "matmul", 6)
 
 
+def _with_tail(a: _Array, b: _Array, after: After) -> _Array | None:
+    found = code(a.dtype.name) if a.dtype.name in ELEMENTS else None
+    if found is None:
+        return None
+    result: _Array = empty((a.shape[0], b.shape[1]), a.dtype)
+    if result.size:
+        _run(found, _left(a), _right(b), result, after(result))
+    return result
+
+
 def _in_pieces(a: _Array, b: _Array) -> _Array | None:
     """Stacks, products on several threads, and operands that are copied first."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -187,13 +208,15 @@ def _right(b: _Array) -> _Array:
     return b if b.itemsize in b.strides[-2:] or 1 in b.shape[-2:] else np.ascontiguousarray(b)
 
 
-def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array) -> None:
+def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Callable[[int, int, int, int], None] | None = None) -> None:
     rows, columns, depth = result.shape[-2], result.shape[-1], a.shape[-1]
     stacks = _stacks(a, b, result)
     flops = 2.0 * result.size * depth
     workers = threads.cores() if flops >= SEVERAL else 1
     tall, wide, deep = _cut(found, len(stacks), rows, columns, workers)
-    run = _Run(found, a, b, result, stacks, deep, flops < _SHORT)
+    if tail is not None:  # blocks that stay near
+        tall, wide = min(tall, _HOT_ROWS), min(wide, _BLOCK)
+    run = _Run(found, a, b, result, stacks, deep, flops < _SHORT, tail)
     pieces = [
         (stack, row, min(row + tall, rows), column, min(column + wide, columns))
         for stack in range(0, len(stacks), deep)
@@ -248,7 +271,7 @@ def _stacks(a: _Array, b: _Array, result: _Array) -> Any:
 class _Run:
     """One product: works off pieces, and collects the flags that they raise."""
 
-    def __init__(self, found: ProductLoop, a: _Array, b: _Array, result: _Array, stacks: Any, deep: int, short: bool) -> None:
+    def __init__(self, found: ProductLoop, a: _Array, b: _Array, result: _Array, stacks: Any, deep: int, short: bool, tail: Any) -> None:
         self.code, self.stacks, self.deep = found, stacks, deep
         self.size, self.depth = a.itemsize, a.shape[-1]
         self.a_row, self.c_row = a.strides[-2], result.strides[-2]
@@ -256,6 +279,7 @@ class _Run:
         self.mode = found.mode()  # pieces run in that of the caller
         self.call = found.at_once if short else found.multiply
         self.events = 0
+        self.tail = tail
 
     def __call__(self, piece: tuple[int, int, int, int, int]) -> None:
         stack, row, end, column, last = piece
@@ -264,6 +288,8 @@ class _Run:
         if row or column:
             table = table + np.array((row * self.a_row, column * self.b_column, row * self.c_row + column * self.size))
         self.events |= self.call(layout.job(self.mode), address(table), len(table))
+        if self.tail is not None:
+            self.tail(row, end, column, last)
 
 
 def _steps(b: _Array) -> tuple[int, int]:
