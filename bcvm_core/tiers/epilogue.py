@@ -58,6 +58,9 @@ class EpilogueSite(FusedSite):
         shape = self._shape(x, w)
         if shape is None or not all(v.ndim for v in others):
             return self._refuse("operands that are no matrices with something to compute")
+        flat = [_as_rows(v, shape) for v in others]
+        if any(v is None for v in flat):
+            return self._refuse(_mismatch(shape, [v.shape for v in others]))
         key = (x.dtype.char, *[tuple([n.bit_length() for n in v.shape]) for v in values])
         try:
             record = self.chosen[key]
@@ -67,9 +70,8 @@ class EpilogueSite(FusedSite):
             if len(self.apart) < _MAX_APART:
                 self.apart.add((x.shape, w.shape))
             return None
-        flat = [_as_rows(v, shape) for v in others]
         kernel = self._kernel(x.dtype)
-        if kernel is None or any(v is None for v in flat):
+        if kernel is None:
             return None
         started = time.perf_counter_ns()
         made = self._run(kernel, x, w, flat, (x.size // x.shape[-1], shape[-1]))
@@ -154,6 +156,14 @@ class EpilogueSite(FusedSite):
         if blocks is None or blocks.word or blocks.status & c.HARD or (blocks.status and not kernels.underflow_ignored()):
             return None
         return made
+
+
+def _mismatch(shape: tuple[int, ...], others: list[tuple[int, ...]]) -> str:
+    try:
+        full = np.broadcast_shapes(shape, *others)
+    except ValueError:
+        return f"shape mismatch: {' vs '.join(str(list(s)) for s in (shape, *others))}"
+    return f"the tail is of shape {list(full)}, the product {list(shape)}" if full != shape else "an operand of the tail lies otherwise"
 
 
 def _as_rows(value: _Array, shape: tuple[int, ...]) -> _Array | None:

@@ -287,7 +287,8 @@ class _Run:
         table = self.stacks[stack : stack + self.deep]
         if row or column:
             table = table + np.array((row * self.a_row, column * self.b_column, row * self.c_row + column * self.size))
-        self.events |= self.call(layout.job(self.mode), address(table), len(table))
+        events = self.call(layout.job(self.mode), address(table), len(table))  # others run meanwhile
+        self.events |= events
         if self.tail is not None:
             self.tail(row, end, column, last)
 
