@@ -62,6 +62,7 @@ class Config:
     onednn: str = "auto"  # BCVM_ONEDNN=0: no oneDNN; a path: this library instead of the one that is found
     packed_bytes: int = 256 << 20  # BCVM_PACKED_BYTES: memory of weights kept in the order that oneDNN wants
     watch_writes: bool = True  # BCVM_WATCH_WRITES=0: weights are read at each use, even where the system tells that nobody wrote them
+    reproducible: bool = False  # BCVM_REPRODUCIBLE=1: products of floats have bits that depend on neither threads nor the number of rows
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
     machine: str | None = (
         None  # BCVM_MACHINE: a file of figures to predict times by (`bcvm machine --json`), instead of those measured here
@@ -83,6 +84,7 @@ def _from_environment() -> Config:
         onednn=os.environ.get("BCVM_ONEDNN") or "auto",
         packed_bytes=_int("BCVM_PACKED_BYTES", 256 << 20),
         watch_writes=_flag("BCVM_WATCH_WRITES", True),
+        reproducible=_flag("BCVM_REPRODUCIBLE", False),
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
         machine=os.environ.get("BCVM_MACHINE") or None,
     )

@@ -84,7 +84,7 @@ class Segment:
 def find(program: Program, barred: frozenset[int] = frozenset()) -> list[Segment]:
     """The segments of a straight-line program, in order. Instructions in `barred` belong to none."""
     code = program.instructions
-    reads_after = _last_reads(code)
+    reads_after = last_reads(code)
     found = [_segment(run, reads_after) for run in _runs(program, barred) if len(run) >= MIN_OPS]
     return [s for s in found if s.inputs and s.outputs]
 
@@ -93,21 +93,23 @@ def _runs(program: Program, barred: frozenset[int]) -> Iterator[list[SegmentOp]]
     """Ops that follow each other; what lies between must not depend on a run it interrupts."""
     run: list[SegmentOp] = []
     for pc, instruction in enumerate(program.instructions):
-        op = None if pc in barred else _op_of(pc, instruction, program.consts)
+        op = None if pc in barred else op_of(pc, instruction, program.consts)
         if op is not None:
             run.append(op)
-        elif run and not _stands_aside(instruction):
+        elif run and not is_neutral(instruction):
             yield run
             run = []
     if run:
         yield run
 
 
-def _stands_aside(instruction: Instruction) -> bool:
+def is_neutral(instruction: Instruction) -> bool:
+    """Whether an instruction may stand within a segment without belonging to it."""
     return instruction.opcode in _NEUTRAL
 
 
-def _op_of(pc: int, instruction: Instruction, consts: Sequence[Any]) -> SegmentOp | None:
+def op_of(pc: int, instruction: Instruction, consts: Sequence[Any]) -> SegmentOp | None:
+    """An elementwise instruction as an op of a segment; None for others."""
     row = instruction.row
     if row.const_op is not None:
         dest, source, value = instruction.operands
@@ -145,7 +147,7 @@ def _is_elementwise(name: str) -> bool:
     return row.fuse == "elementwise" and row.shape_rule == "elementwise" and not row.writes and row.family != "random"
 
 
-def _last_reads(code: Sequence[Instruction]) -> dict[int, int]:
+def last_reads(code: Sequence[Instruction]) -> dict[int, int]:
     """register -> pc of its last read."""
     last: dict[int, int] = {}
     for pc, instruction in enumerate(code):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import pending, trees
+from . import pending, products, trees
 from ._rows import X, elements, moves_only, own, per_input
 from .conv import conv2d
 from .conv_more import fitted, stretched, turned
@@ -40,9 +40,12 @@ def _matmul_transposed(x: Any, y: Any, *, transpose_x: Any = False, transpose_y:
     a, b = trees.tensor(x), trees.tensor(y)
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"matmul_transposed needs matrices or stacks of them, not {a.shape} and {b.shape}")
+    if transpose_y and not transpose_x and b.ndim == 2 and a.size and a.shape[-1] == b.shape[1]:  # a layer's weight
+        rows = products.of_weights(widened(a).reshape(-1, b.shape[1]), widened(b))
+        return rows.reshape(*a.shape[:-1], b.shape[0]).astype(product_type(a, b), copy=False)
     left = np.swapaxes(a, -1, -2) if transpose_x else a
     right = np.swapaxes(b, -1, -2) if transpose_y else b
-    return np.matmul(widened(left), widened(right)).astype(product_type(a, b), copy=False)
+    return products.matmul(widened(left), widened(right)).astype(product_type(a, b), copy=False)
 
 
 def _matmul_flops(*shapes: tuple[int, ...], transpose_x: Any = False, **_attrs: Any) -> float:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from . import trees
+from .. import config
+from . import products, trees
 from ._rows import X, elements, method, numpy, own
 from .registry import OpInfo, Param, Spelling
 
@@ -20,6 +21,13 @@ BIAS = Param("bias", "tensor", None)
 
 
 def _matmul(x: Any, y: Any, *, dtype: Any = None, out: Any = None) -> Any:
+    if config.current.reproducible and (dtype is None or np.dtype(dtype).kind == "f"):
+        made = _reproducible(x, y, dtype)
+        if out is None:
+            return made
+        if np.shape(made) == np.shape(out):
+            np.copyto(out, made, casting="same_kind")
+            return out
     if out is not None:
         if out is x:
             out @= y
@@ -28,16 +36,22 @@ def _matmul(x: Any, y: Any, *, dtype: Any = None, out: Any = None) -> Any:
     return np.matmul(x, y) if dtype is None else np.matmul(x, y, dtype=dtype)
 
 
+def _reproducible(x: Any, y: Any, dtype: Any) -> Any:
+    if dtype is None:
+        return products.matmul(x, y)
+    return products.matmul(*(np.asarray(v).astype(dtype, casting="same_kind", copy=False) for v in (x, y)))
+
+
 def _dot(x: Any, y: Any) -> Any:
-    return np.dot(x, y)
+    return products.dot(x, y)
 
 
 def _vdot(x: Any, y: Any) -> Any:
-    return np.vdot(x, y)
+    return products.vdot(x, y)
 
 
 def _inner(x: Any, y: Any) -> Any:
-    return np.inner(x, y)
+    return products.inner(x, y)
 
 
 def _outer(x: Any, y: Any) -> Any:
@@ -49,11 +63,11 @@ def _kron(x: Any, y: Any) -> Any:
 
 
 def _tensordot(x: Any, y: Any, *, axes: Any = 2) -> Any:
-    return np.tensordot(x, y, axes=axes)
+    return products.tensordot(x, y, axes)
 
 
 def _einsum(operands: Any, *, optimize: Any = False) -> Any:
-    return np.einsum(*operands, optimize=optimize)
+    return products.einsum(*operands, optimize=optimize)
 
 
 def _trace(x: Any, *, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Any:
@@ -77,7 +91,7 @@ def _bmm(x: Any, y: Any) -> Any:
     a, b = trees.tensor(x), trees.tensor(y)
     if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise ValueError(f"bmm: shapes {a.shape} and {b.shape} are not (b, n, m) and (b, m, p)")
-    return np.matmul(widened(a), widened(b)).astype(product_type(a, b), copy=False)
+    return products.matmul(widened(a), widened(b)).astype(product_type(a, b), copy=False)
 
 
 def _linear(x: Any, weight: Any, *, bias: Any = None) -> Any:
@@ -86,11 +100,12 @@ def _linear(x: Any, weight: Any, *, bias: Any = None) -> Any:
         raise ValueError(f"linear: a weight (out, in) was expected for x {a.shape}, not {w.shape}")
     wide, result = widened(a), product_type(a, w)
     # One product over all leading dims: a stack of small ones would be slower, and round by its own blocks.
-    out = np.matmul(wide.reshape(-1, w.shape[1]), widened(w).T).reshape(*a.shape[:-1], w.shape[0])
+    out = products.of_weights(wide.reshape(-1, w.shape[1]), widened(w)).reshape(*a.shape[:-1], w.shape[0])
     if bias is not None:
         b = trees.tensor(bias)
         result = product_type(np.empty(0, result), b)
-        out = out + widened(b)
+        fits = b.dtype == out.dtype and b.shape == out.shape[out.ndim - b.ndim :]
+        out = np.add(out, b, out=out) if fits else out + widened(b)
     return out.astype(result, copy=False)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Decline
-from . import trees
+from . import products, trees
 from ._rows import AXIS, KEEPDIMS, X, elements, numpy, numpy_call, own, reduction
 from .linalg import product_type, widened
 from .numerics import quiet
@@ -54,13 +54,13 @@ def _batch_total(a: _Array, b: _Array) -> Any:
     """The sum of all products of a stack: one product of matrices put side by side."""
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise ValueError(f"addbmm: shapes {a.shape} and {b.shape} are not (b, n, m) and (b, m, p)")
-    return np.matmul(np.moveaxis(a, 0, 1).reshape(a.shape[1], -1), b.reshape(-1, b.shape[2]))
+    return products.matmul(np.moveaxis(a, 0, 1).reshape(a.shape[1], -1), b.reshape(-1, b.shape[2]))
 
 
 def _stacked(a: _Array, b: _Array) -> Any:
     if a.shape[0] != b.shape[0]:
         raise ValueError(f"baddbmm: stacks of different lengths {a.shape} and {b.shape}")
-    return np.matmul(a, b)
+    return products.matmul(a, b)
 
 
 def _cross(x: Any, y: Any, *, axis: Any = -1) -> Any:
@@ -159,7 +159,7 @@ ROWS: tuple[OpInfo, ...] = (
         "mat1",
         "mat2",
         "beta * x + alpha * (mat1 @ mat2).",
-        _added(2, 2, np.matmul),
+        _added(2, 2, products.matmul),
         "beta * g; alpha * g @ mat2.T; alpha * mat1.T @ g",
     ),
     _added_row(
@@ -167,7 +167,7 @@ ROWS: tuple[OpInfo, ...] = (
         "mat",
         "vec",
         "beta * x + alpha * (mat @ vec).",
-        _added(2, 1, np.matmul),
+        _added(2, 1, products.matmul),
         "beta * g; alpha * outer(g, vec); alpha * mat.T @ g",
     ),
     _added_row(

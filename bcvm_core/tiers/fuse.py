@@ -93,6 +93,13 @@ class FusedSite:
         self.refusal = ""  # why a call was not fused, where that is no matter of the pattern
         self.retry_ns = 0  # when stencils that were on their way are asked for again
 
+    records: Sequence[decisions.Record] = ()  # of decisions that are no matter of a pattern
+
+    @property
+    def title(self) -> str:
+        """What it is about, for people."""
+        return f"{', '.join(self.segment.names)} as one kernel:"
+
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
         if state & config.OFF:
@@ -200,7 +207,7 @@ class FusedSite:
 
 def explain(site: FusedSite) -> list[str]:
     """What became of a segment: its ops, then per pattern met its number, what it is, the kernel or why there is none, what was decided."""
-    lines = [f"{', '.join(site.segment.names)} as one kernel:"]
+    lines = [site.title]
     for pattern in list(site.patterns.values()):
         if pattern.kernel is None:
             lines.append(f"  {_named(pattern.inputs)}: [REJECTED] {pattern.reason}")
@@ -210,6 +217,7 @@ def explain(site: FusedSite) -> list[str]:
         lines += [f"  {_named(inputs)}: spliced at first use" for inputs in _learnt(pattern)]
         records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
         lines += [f"    {line}" for record in records for line in record.lines()]
+    lines += [f"  {line}" for record in site.records for line in record.lines()]
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
     return lines if len(lines) > 1 else [f"{lines[0]} no call yet"]

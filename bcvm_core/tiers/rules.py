@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import config, dtypes
 from ..isa.signature import PYTHON_SCALARS, Signature
-from ..ops import conv, heads
+from ..ops import conv, heads, products
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
 from .selection import SelectionProgram, always
@@ -66,6 +66,17 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> An
 
 
 heads.by_kernel = _attend
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    """What `ops.products.by_kernel` says; its code is loaded at the first product that asks for it."""
+    from ..codegen.products.product import multiply
+
+    products.by_kernel = multiply
+    return multiply(a, b)
+
+
+products.by_kernel = _multiply
 
 
 def _standing_way(op: OpInfo) -> tuple[str, str, str]:

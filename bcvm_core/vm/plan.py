@@ -10,6 +10,8 @@ import numpy as np
 from .. import config
 from ..errors import Decline
 from ..frontend.lowering import RegionCode, op_name
+from ..fusion import epilogues
+from ..fusion.epilogues import Epilogue
 from ..fusion.segments import Segment, find
 from ..isa.program import Arg, Instruction, Program
 from ..ops import registry
@@ -39,6 +41,8 @@ class Runner(Protocol):
 
     def fused(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]: ...
 
+    def followed(self, epilogue: Epilogue) -> Callable[..., Any]: ...
+
 
 def is_load(instruction: Instruction) -> bool:
     """Does the instruction take a value out of an attribute or a container?"""
@@ -56,6 +60,7 @@ class PlanWriter:
         self.namespace["__name__"] = f"{__package__}.steps"
         self.lines: list[str] = []
         self.open: tuple[Segment, list[str]] | None = None  # the segment under way, and the lines before it
+        self.around: tuple[Epilogue, list[str]] | None = None  # the same of the product with its tail
         self.params: list[str] = []
         self.checks = Checks(self.program)
         self.namespace["check"] = check
@@ -64,8 +69,10 @@ class PlanWriter:
         """`def steps(...)`; for a region with a write the result is a function that commits it."""
         write_at = self.runner.code.write_at
         look_at = self._look_at() if self.runner.hidden else -1
-        segments = self._segments()
+        segments, products = self._segments()
         for pc, instruction in enumerate(self.program.instructions):
+            if pc in products:
+                self._begin_epilogue(products[pc])
             if pc in segments:
                 self._begin_segment(segments[pc])
             self.lines += self._checks(instruction)
@@ -80,18 +87,37 @@ class PlanWriter:
                 self.lines.append(self._look(pc))
             if self.open is not None and pc == self.open[0].pcs[-1]:
                 self._end_segment()
+            if self.around is not None and pc == self.around[0].pcs[-1]:
+                self._end_epilogue()
         return self._function(self.lines)
 
-    def _segments(self) -> dict[int, Segment]:
-        """Segments that run as one kernel, by the pc of their first op; none while ops are watched one by one."""
+    def _segments(self) -> tuple[dict[int, Segment], dict[int, Epilogue]]:
+        """Segments that run as one kernel, by the pc of their first op, and products with tails; none while ops are watched one by one."""
         if self.on_step is not None or not config.current.fuse:
-            return {}
+            return {}, {}
         code = self.runner.code
         barred = set(range(len(self.program.instructions)))
         barred -= set(range(code.write_at if code.write_at is not None else len(barred)))
         if self.runner.hidden:
             barred |= set(range(self._look_at() + 1))
-        return {segment.first: segment for segment in find(self.program, frozenset(barred))}
+        found = find(self.program, frozenset(barred))
+        products = epilogues.find(self.program, frozenset(barred | code.member_pcs))
+        return {segment.first: segment for segment in found}, {e.pcs[0]: e for e in products if epilogues.encloses(e, found)}
+
+    def _begin_epilogue(self, epilogue: Epilogue) -> None:
+        """What follows up to the tail's end runs only when it was not done on blocks of the product."""
+        name = f"e{epilogue.pcs[0]}"
+        self.namespace[name] = self.runner.followed(epilogue)
+        self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in epilogue.inputs)})")
+        self.lines += ["if fused is not None:", f"    r{epilogue.tail.outputs[0]} = fused", "else:"]
+        self.around = (epilogue, self.lines)
+        self.lines = []
+
+    def _end_epilogue(self) -> None:
+        assert self.around is not None
+        body, self.lines = self.lines, self.around[1]
+        self.lines += [f"    {line}" for line in body]
+        self.around = None
 
     def _begin_segment(self, segment: Segment) -> None:
         """What follows up to the segment's end runs only when its kernel does not."""

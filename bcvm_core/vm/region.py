@@ -15,6 +15,7 @@ from ..devices import base
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
 from ..frontend.lowering import RegionCode, op_name
+from ..fusion.epilogues import Epilogue
 from ..fusion.segments import Segment
 from ..isa.hints import ANY, ShapeHint
 from ..isa.program import read_by
@@ -354,6 +355,14 @@ class RegionRunner:
         adapter = self._adapter()
         self.whole = None if whole is None else site
         return site.segment, site if adapter is None else adapter.fused(site)
+
+    def followed(self, epilogue: Epilogue) -> Callable[..., Any]:
+        """What runs a product with its tail."""
+        from ..tiers.epilogue import EpilogueSite  # with the first product that has one
+
+        site = self.segments[epilogue.pcs[0]] = EpilogueSite(epilogue, uniform=self.personality != "numpy")
+        adapter = self._adapter()
+        return site if adapter is None else adapter.fused(site)
 
     def _adapter(self) -> base.TensorAdapter | None:
         """How the tensors of the region's library are read; None for arrays."""

@@ -138,6 +138,15 @@ class FusedKernel:
 
     # -- calls ----------------------------------------------------------------------------------
 
+    def blocks(self, arrays: Sequence[Any], out: Any) -> Blocks | None:
+        """The call on blocks of matrices, into `out` (one of `arrays`, or apart from them); None where they don't fit."""
+        if fitting_shape(arrays, self.inputs) != out.shape or self.outputs != [out.dtype] or out.ndim != 2:
+            return None
+        wide = [x if x.shape == out.shape else np.broadcast_to(x, out.shape) for x in arrays]
+        pointers, strides = [address(x) for x in (*wide, out)], [list(x.strides) for x in (*wide, out)]
+        common, _ = self._job(pointers, list(out.shape), strides, 1)
+        return Blocks(lambda piece: self._run(common, [piece], 1), pointers, strides)
+
     def call(self, *arrays: Any) -> Any:
         """Fresh results for these arrays, or None; scalars and anything that is not a plain array of the right type: None."""
         return self(arrays) if self.director is None else self.director(self, arrays)
@@ -232,6 +241,23 @@ class FusedKernel:
         else:
             threads.workers.run(run, pieces, cores)
         return word, status
+
+
+class Blocks:
+    """A call that is done block by block, in any order and by several threads; what it meets is collected."""
+
+    __slots__ = ("call", "pointers", "strides", "word", "status")
+
+    def __init__(self, call: Callable[[Any], tuple[int, int]], pointers: list[int], strides: list[list[int]]) -> None:
+        self.call, self.pointers, self.strides = call, pointers, strides
+        self.word = self.status = 0
+
+    def run(self, row: int, end: int, column: int, last: int) -> None:
+        """Rows `row` to `end`, columns `column` to `last`."""
+        moved = [p + row * down + column * along for p, (down, along) in zip(self.pointers, self.strides, strict=True)]
+        word, status = self.call((moved, [end - row, last - column], self.strides))
+        self.word |= word
+        self.status |= status
 
 
 def fitting_shape(arrays: Sequence[Any], dtypes: Sequence[Any]) -> tuple[int, ...] | None:

@@ -8,6 +8,8 @@ from typing import Any, Final
 from ... import config
 from ...errors import Decline
 from ...frontend.lowering import op_name
+from ...fusion import epilogues
+from ...fusion.epilogues import Epilogue
 from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
 from ...ops import pending
@@ -18,8 +20,8 @@ from .plain import differs
 from .reads import Reads
 from .recorder import REREAD, Origin, Recorder
 
-Fuse = Callable[[Segment], tuple[FusedSite, Callable[..., Any]]]
 Step = Callable[[CallSite], Callable[..., Any]]
+Fuse = Callable[[Segment | Epilogue], tuple[FusedSite, Callable[..., Any]]]
 
 
 class DivergedError(Decline):
@@ -160,34 +162,48 @@ class _StepWriter:
         lines: list[str] = []
         parameters: list[str] = []
         segments = {s.first: s for s in find(self.program, frozenset(self.direct))} if config.current.fuse else {}
+        products = {e.pcs[0]: e for e in self._epilogues(list(segments.values()))} if config.current.fuse else {}
         inside: Segment | None = None
+        around: Epilogue | None = None
+        margin = ""
         for pc, instruction in enumerate(self.program.instructions):
             if instruction.opcode in ("LOAD_VAR", "LOAD_TENSOR"):
                 self._load(instruction, parameters, lines)
                 continue
+            if pc in products:
+                around, margin = products[pc], "    "
+                lines += self._begin(around)
             if pc in segments:
                 inside = segments[pc]
-                lines += self._begin(inside)
+                lines += [margin + line for line in self._begin(inside)]
             if pc in self.waiting:  # what follows it is computed with it
                 self.space["ask"] = pending.ask
                 lines += ["ask()", self._line(pc, instruction)]
             else:
-                lines.append(self._line(pc, instruction) if inside is None else f"    {self._line(pc, instruction)}")
-            if inside is not None and pc != inside.pcs[-1]:
+                lines.append(margin + ("" if inside is None else "    ") + self._line(pc, instruction))
+            if inside is not None and pc == inside.pcs[-1] and around is not None:
+                inside = None
+            if (around or inside) and pc != (around or inside).pcs[-1]:  # type: ignore[union-attr]
                 continue
-            lines += self._let_go(inside.pcs if inside is not None else (pc,), instruction)
-            inside = None
+            lines += self._let_go((around or inside).pcs if around or inside else (pc,), instruction)  # type: ignore[union-attr]
+            inside, around, margin = None, None, ""
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
         source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
         return self.space.pop("steps")  # type: ignore[no-any-return]  # a cycle would keep parameters alive
 
-    def _begin(self, segment: Segment) -> list[str]:
-        """What follows up to the segment's end runs only when its kernel does not."""
-        site, self.space[f"g{segment.first}"] = self.fuse(segment)
+    def _epilogues(self, segments: Sequence[Segment]) -> list[Epilogue]:
+        """Products whose tails follow at once."""
+        found = epilogues.find(self.program, frozenset(self.direct))
+        return [e for e in found if epilogues.encloses(e, segments) and e.pcs == tuple(range(e.pcs[0], e.pcs[-1] + 1))]
+
+    def _begin(self, part: Segment | Epilogue) -> list[str]:
+        """What follows up to the part's end runs only when its kernel does not."""
+        name = f"{'g' if isinstance(part, Segment) else 'e'}{part.pcs[0]}"
+        site, self.space[name] = self.fuse(part)
         self.fused.append(site)
-        results = ", ".join(f"r{r}" for r in segment.outputs)
-        call = f"fused = g{segment.first}({', '.join(f'r{r}' for r in segment.inputs)})"
+        results = ", ".join(f"r{r}" for r in (part.outputs if isinstance(part, Segment) else part.tail.outputs))
+        call = f"fused = {name}({', '.join(f'r{r}' for r in part.inputs)})"
         return [call, "if fused is not None:", f"    {results} = fused", "else:"]
 
     def _let_go(self, pcs: Sequence[int], last: Instruction) -> list[str]:

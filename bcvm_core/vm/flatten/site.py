@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import fpstatus
 from ...errors import Decline
+from ...fusion.epilogues import Epilogue
 from ...fusion.segments import Segment
 from ...isa.hints import ANY
 from ...ops import registry
@@ -190,8 +191,14 @@ class FlatSite:
             raise UnflattenableError("what the call depends on changed meanwhile")
         return program, actual_of(result)
 
-    def _fuse(self, segment: Segment) -> tuple[FusedSite, Callable[..., Any]]:
-        site = FusedSite(segment, uniform=self.library.personality != "numpy")
+    def _fuse(self, part: Segment | Epilogue) -> tuple[FusedSite, Callable[..., Any]]:
+        uniform = self.library.personality != "numpy"
+        if isinstance(part, Segment):
+            site = FusedSite(part, uniform=uniform)
+        else:
+            from ...tiers.epilogue import EpilogueSite  # with the first product that has one
+
+            site = EpilogueSite(part, uniform=uniform)
         return site, self.library.fused(site)
 
     def _input(self, recorder: Recorder, name: str, value: Any) -> Value:

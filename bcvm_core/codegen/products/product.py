@@ -1,0 +1,311 @@
+"""Products by machine code: what `ops.products` asks first."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ... import config, fpstatus
+from .. import llvm
+from ..loops import address, compiler_is_there, data_offset_holds
+from ..stencils import threads
+from ..stencils.recycle import empty
+from . import multiply_code as c
+from .loop import OP, ProductLoop
+from .tiles import ELEMENTS
+
+_Array = np.ndarray[Any, Any]
+SEVERAL: Final = 2e7  # operations from which on a product runs on several threads
+_SHORT: Final = 4e6  # operations up to which the interpreter's lock is kept
+_ROWS_MAX: Final = 4096  # of one piece
+_AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
+_AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
+_BLOCK: Final = 512  # columns that are packed at a time otherwise
+_HOT_ROWS: Final = 512  # of a block that something else follows
+_PIECES: Final = 3  # per thread
+_ALIGNMENT: Final = 64
+_INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
+_EVENTS: Final = ((_DIVIDE, "divide"), (_OVERFLOW, "overflow"), (_UNDERFLOW, "underflow"), (_INVALID, "invalid"))
+_LOUD: Final = _INVALID | _DIVIDE | _OVERFLOW | _UNDERFLOW
+_MAX_PLANS: Final = 512
+_pack: Final = struct.Struct("<25q").pack
+_places: Final = struct.Struct("<3q").pack
+_word: Final = ctypes.c_int64.from_address
+
+
+def _at(x: _Array) -> int:
+    """The address of an array's first element, the quick way."""
+    found: int = _word(id(x) + llvm.ARRAY_DATA).value if data_offset_holds() else address(x)
+    return found
+
+
+class _Scratch(threading.local):
+    """Memory of the calling thread for packed operands."""
+
+    def __init__(self) -> None:
+        self.size = self.address = 0
+        self.memory: Any = None
+
+    def at(self, size: int) -> int:
+        if size > self.size:
+            self.memory = np.empty(size + _ALIGNMENT, np.uint8)
+            start = address(self.memory)
+            self.size, self.address = size, start + -start % _ALIGNMENT
+        return self.address
+
+
+_scratch = _Scratch()
+_lock = threading.Lock()
+_codes: dict[str, ProductLoop] = {}
+
+
+def code(dtype: str) -> ProductLoop | None:
+    """The code for an element type, made within this call if it is not there: which kernel runs must not depend on what was warm."""
+    found = _codes.get(dtype)
+    if found is None:
+        with _lock:
+            found = _codes.get(dtype)
+            if found is None:
+                found = ProductLoop(OP, dtype)
+                if not found.load() and not found.failed:
+                    if compiler_is_there():
+                        found.compile()
+                    else:
+                        found.failed = "there is no compiler"
+                _codes[dtype] = found
+    return found if found.ready else None
+
+
+_plans: dict[Any, _Single | None] = {}  # by layout of both operands; None: a call that takes several pieces or copies
+
+
+After = Callable[[_Array], Callable[[int, int, int, int], None] | None]
+
+
+def multiply(a: _Array, b: _Array, after: After | None = None) -> _Array | None:
+    """As `ops.products.by_kernel`.
+
+    `after(result)`, for matrices, is asked for what is called with each block of the result (rows from, to, columns from, to) right after
+    it was computed, by the thread that did; None: nothing.
+    """
+    if not config.current.use_llvm:
+        return None
+    if after is not None:
+        return _with_tail(a, b, after)
+    key = (a.shape, a.strides, b.shape, b.strides, a.dtype.char)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        dtype = a.dtype.name
+        found = code(dtype) if dtype in ELEMENTS else None
+        if found is None:
+            return None
+        if len(_plans) >= _MAX_PLANS:
+            _plans.clear()
+        plan = _plans[key] = _planned(found, a, b)
+    if plan is not None and (plan.flops < SEVERAL or threads.cores() == 1):
+        return plan(a, b)
+    return _in_pieces(a, b)
+
+
+def _planned(found: ProductLoop, a: _Array, b: _Array) -> _Single | None:
+    simple = a.ndim == b.ndim == 2 and a.size and b.size and a.shape[0] <= _ROWS_MAX and _left(a) is a and _right(b) is b
+    return _Single(found, a, b) if simple else None
+
+
+class _Single:
+    """Products of matrices of one layout in one piece, with as little between as Python allows."""
+
+    __slots__ = ("call", "shape", "dtype", "size", "layout", "flops")
+
+    def __init__(self, found: ProductLoop, a: _Array, b: _Array) -> None:
+        self.shape, self.dtype = (a.shape[0], b.shape[1]), a.dtype
+        self.flops = 2.0 * a.shape[0] * a.shape[1] * b.shape[1]
+        self.layout = _Layout(found, *self.shape, a.shape[1], a.strides[0], _steps(b), b.shape[1] * a.itemsize, a.itemsize)
+        self.call = found.at_once if self.flops < _SHORT else found.multiply
+
+    def __call__(self, a: _Array, b: _Array) -> _Array:
+        result: _Array = empty(self.shape, self.dtype)
+        events = self.call(self.layout.job(0), _places(_at(a), _at(b), _at(result)), 1)
+        if events & _LOUD:
+            _report(events)
+        return result
+
+
+class _Layout:
+    """All that a job says of operands beside where they lie."""
+
+    __slots__ = ("head", "tail", "packed_a", "packed_b", "size")
+    head: tuple[int, ...]
+
+    def __init__(
+        self, found: ProductLoop, rows: int, columns: int, depth: int, a_row: int, b_steps: tuple[int, int], c_row: int, size: int
+    ) -> None:
+        form = found.form
+        assert form is not None
+        panels = -(-rows // form.rows)
+        low, more = divmod(rows, panels)
+        ahead = rows <= _AHEAD_ROWS and rows * depth * size <= _AHEAD_BYTES
+        block = form.columns if ahead else _BLOCK
+        direct = panels == 1 and b_steps[0] != size
+        self.packed_a = _rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, _ALIGNMENT)
+        self.packed_b = _rounded(min(block, _rounded(columns, form.columns)) * c.DEPTH * size, _ALIGNMENT)
+        self.size = self.packed_a + self.packed_b + rows * form.columns * size
+        self.head = (rows, columns, depth, 0, a_row, 0, *b_steps, 0, c_row, ctypes.addressof(found.tiles), panels, low, more, block)
+        self.head += (ahead, direct)
+        self.tail = (form.columns, form.lanes, size, found.copied)
+
+    def job(self, mode: int) -> bytes:
+        """A job of its own, in which native code writes."""
+        at = _scratch.at(self.size)
+        b = at + self.packed_a
+        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode)
+
+
+def _report(events: int) -> None:
+    for bit, kind in _EVENTS:
+        if events & bit:
+            fpstatus.note(kind, "matmul", 6)
+
+
+def _with_tail(a: _Array, b: _Array, after: After) -> _Array | None:
+    found = code(a.dtype.name) if a.dtype.name in ELEMENTS else None
+    if found is None:
+        return None
+    result: _Array = empty((a.shape[0], b.shape[1]), a.dtype)
+    if result.size:
+        _run(found, _left(a), _right(b), result, after(result))
+    return result
+
+
+def _in_pieces(a: _Array, b: _Array) -> _Array | None:
+    """Stacks, products on several threads, and operands that are copied first."""
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if a.ndim > 2 and math.prod(b.shape[:-2]) == 1 and a.shape[:-2] == lead and a.size:  # many rows against one matrix
+        made = multiply(a.reshape(-1, a.shape[-1]), b.reshape(b.shape[-2:]))
+        return None if made is None else made.reshape(*lead, a.shape[-2], b.shape[-1])
+    result: _Array = empty((*lead, a.shape[-2], b.shape[-1]), a.dtype)
+    found = code(a.dtype.name)
+    if result.size and found is not None:
+        _run(found, _left(a), _right(b), result)
+    return result
+
+
+def _left(a: _Array) -> _Array:
+    """The left operand with the elements of its rows in order."""
+    return a if a.strides[-1] == a.itemsize or a.shape[-1] == 1 else np.ascontiguousarray(a)
+
+
+def _right(b: _Array) -> _Array:
+    """The right operand with rows or columns in order."""
+    return b if b.itemsize in b.strides[-2:] or 1 in b.shape[-2:] else np.ascontiguousarray(b)
+
+
+def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Callable[[int, int, int, int], None] | None = None) -> None:
+    rows, columns, depth = result.shape[-2], result.shape[-1], a.shape[-1]
+    stacks = _stacks(a, b, result)
+    flops = 2.0 * result.size * depth
+    workers = threads.cores() if flops >= SEVERAL else 1
+    tall, wide, deep = _cut(found, len(stacks), rows, columns, workers)
+    if tail is not None:  # blocks that stay near
+        tall, wide = min(tall, _HOT_ROWS), min(wide, _BLOCK)
+    run = _Run(found, a, b, result, stacks, deep, flops < _SHORT, tail)
+    pieces = [
+        (stack, row, min(row + tall, rows), column, min(column + wide, columns))
+        for stack in range(0, len(stacks), deep)
+        for row in range(0, rows, tall)
+        for column in range(0, columns, wide)
+    ]
+    if workers == 1 or len(pieces) == 1:
+        for piece in pieces:
+            run(piece)
+    else:
+        threads.workers.run(run, pieces, workers)
+    if run.events & _LOUD:
+        _report(run.events)
+
+
+def _cut(found: ProductLoop, stacks: int, rows: int, columns: int, workers: int) -> tuple[int, int, int]:
+    """(rows, columns, matrices of a stack) of a piece; bits don't depend on them."""
+    assert found.form is not None
+    tall, wide, deep = _ROWS_MAX, columns, stacks
+    if workers > 1:
+        wanted = workers * _PIECES
+        if stacks >= workers:
+            deep = -(-stacks // wanted)
+        elif columns >= 2 * workers * found.form.columns:
+            wide = _rounded(-(-columns // wanted), found.form.columns)
+        else:
+            tall = min(tall, _rounded(-(-rows // wanted), found.form.rows))
+    return tall, wide, deep
+
+
+def _rounded(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+def _stacks(a: _Array, b: _Array, result: _Array) -> Any:
+    """Addresses of all pairs of matrices and of their products, a row each."""
+    lead = result.shape[:-2]
+    arrays = (a, b, result)
+    if not lead:
+        return np.array([[address(x) for x in arrays]], np.int64)
+    found = np.empty((*lead, 3), np.int64)
+    for k, x in enumerate(arrays):
+        wide = np.broadcast_to(x, (*lead, *x.shape[-2:]))
+        places = np.full(lead, address(x), np.int64)
+        for axis, stride in enumerate(wide.strides[:-2]):
+            steps = np.arange(lead[axis], dtype=np.int64) * stride
+            places += steps.reshape([-1] + [1] * (len(lead) - axis - 1))
+        found[..., k] = places
+    return found.reshape(-1, 3)
+
+
+class _Run:
+    """One product: works off pieces, and collects the flags that they raise."""
+
+    def __init__(self, found: ProductLoop, a: _Array, b: _Array, result: _Array, stacks: Any, deep: int, short: bool, tail: Any) -> None:
+        self.code, self.stacks, self.deep = found, stacks, deep
+        self.size, self.depth = a.itemsize, a.shape[-1]
+        self.a_row, self.c_row = a.strides[-2], result.strides[-2]
+        self.b_row, self.b_column = _steps(b)
+        self.mode = found.mode()  # pieces run in that of the caller
+        self.call = found.at_once if short else found.multiply
+        self.events = 0
+        self.tail = tail
+
+    def __call__(self, piece: tuple[int, int, int, int, int]) -> None:
+        stack, row, end, column, last = piece
+        layout = _Layout(self.code, end - row, last - column, self.depth, self.a_row, (self.b_row, self.b_column), self.c_row, self.size)
+        table = self.stacks[stack : stack + self.deep]
+        if row or column:
+            table = table + np.array((row * self.a_row, column * self.b_column, row * self.c_row + column * self.size))
+        events = self.call(layout.job(self.mode), address(table), len(table))  # others run meanwhile
+        self.events |= events
+        if self.tail is not None:
+            self.tail(row, end, column, last)
+
+
+def _steps(b: _Array) -> tuple[int, int]:
+    """Bytes to the next row and to the next column; one of them is an element, also where there is no next one."""
+    row, column, size = *b.strides[-2:], b.itemsize
+    if size in (row, column):
+        return row, column
+    return (row, size) if b.shape[-1] == 1 else (size, column)
+
+
+def _after_fork() -> None:
+    """The child copied its lock as it was."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

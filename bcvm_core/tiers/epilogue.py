@@ -1,0 +1,179 @@
+"""A product and its tail at run time: the elementwise ops run on blocks of the product, in place, right after each block was made.
+
+The product has the bits that its op gives by itself, whichever way it is computed: chained products may be cut into blocks as one
+likes, those of BLAS may not, and get their tail in place over the whole. Anything that this does not know is left to the ops one by one,
+and so is what meets a floating-point event: nothing but memory of its own has been written then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from .. import config, dtypes
+from ..codegen.products import product as chained
+from ..codegen.stencils import kernel as kernels
+from ..codegen.stencils import offsets as c
+from ..codegen.stencils.graph import Input, NotFusable
+from ..fusion import decisions, epilogues
+from ..fusion.groups import Value
+from ..ops import products
+from .fuse import FusedSite
+from .pool import pool
+
+_Array = np.ndarray[Any, Any]
+_FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
+_MAX_CLASSES: Final = 64
+_MAX_APART: Final = 256
+_RETRY_NS: Final = 50_000_000
+
+
+class EpilogueSite(FusedSite):
+    """One epilogue. Call it with the values of `epilogue.inputs`; None: run the ops one by one. Otherwise the value of the one output."""
+
+    __slots__ = ("epilogue", "records", "chosen", "ops", "tails", "apart")
+
+    def __init__(self, epilogue: epilogues.Epilogue, *, uniform: bool = False) -> None:
+        super().__init__(epilogues.plain_tail(epilogue), uniform=uniform)
+        self.epilogue = epilogue
+        self.ops = frozenset((epilogue.op, *self.segment.names))
+        self.chosen: dict[Any, decisions.Record | None] = {}
+        self.records: list[decisions.Record] = []
+        self.apart: set[Any] = set()  # shapes of products whose tails are not run here: asked for first
+        self.tails: dict[Any, kernels.FusedKernel] = {}  # by element type
+
+    def __call__(self, *values: Any) -> Any:
+        if config.plain.value & (config.OFF | config.WATCHED):
+            return None
+        if config.plain.value & config.EXCHANGED and not pool.exchanged.isdisjoint(self.ops):
+            return self._refuse("one of its ops has kernels or rules of your own")
+        x, w, *others = values
+        if type(x) is np.ndarray and type(w) is np.ndarray and (x.shape, w.shape) in self.apart:
+            return None
+        if not all(type(v) is np.ndarray for v in values) or x.dtype not in _FLOATS or any(v.dtype != x.dtype for v in values):
+            return self._refuse("operands that are no plain arrays of one type, float32 or float64")
+        shape = self._shape(x, w)
+        if shape is None or not all(v.ndim for v in others):
+            return self._refuse("operands that are no matrices with something to compute")
+        flat = [_as_rows(v, shape) for v in others]
+        if any(v is None for v in flat):
+            return self._refuse(_mismatch(shape, [v.shape for v in others]))
+        key = (x.dtype.char, *[tuple([n.bit_length() for n in v.shape]) for v in values])
+        try:
+            record = self.chosen[key]
+        except KeyError:
+            record = self._decide(key, values, shape)
+        if record is None:
+            if len(self.apart) < _MAX_APART:
+                self.apart.add((x.shape, w.shape))
+            return None
+        kernel = self._kernel(x.dtype)
+        if kernel is None:
+            return None
+        started = time.perf_counter_ns()
+        made = self._run(kernel, x, w, flat, (x.size // x.shape[-1], shape[-1]))
+        if made is None:
+            return None
+        record.measured.note(time.perf_counter_ns() - started)
+        self.calls += 1
+        return made.reshape(shape)
+
+    @property
+    def title(self) -> str:
+        return f"policy_{epilogues.POLICY:03d}: {self.epilogue.op}, then {', '.join(self.segment.names)} on its blocks:"
+
+    def prepare(self, dtype: Any) -> None:
+        """Splice the tail's kernel for one element type."""
+        if dtype in _FLOATS:
+            self._kernel(dtype)
+
+    def entry_of(self, values: Sequence[Any]) -> None:
+        """There is no entry that does all of it."""
+
+    def _shape(self, x: _Array, w: _Array) -> tuple[int, ...] | None:
+        """The shape of the product; None where the op must look at it."""
+        if w.ndim != 2 or x.ndim < 2 or (x.ndim > 2 and not self.epilogue.by_weight) or not x.size or not w.size:
+            return None
+        if epilogues.only_of_matrices(self.epilogue) and x.ndim != 2:
+            return None
+        depth, columns = w.shape[::-1] if self.epilogue.by_weight else w.shape
+        return (*x.shape[:-1], columns) if x.shape[-1] == depth else None
+
+    def _decide(self, key: Any, values: Sequence[Any], shape: tuple[int, ...]) -> decisions.Record | None:
+        """Whether calls of a size class run here; the decision is kept for whoever asks."""
+        described = [Value(v.shape, dtypes.name_of(v.dtype) or "float32", v.flags.forc) for v in values]
+        decision = epilogues.decide(self.epilogue, described, shape)
+        record = decisions.keep(lambda: decision)
+        if len(self.chosen) >= _MAX_CLASSES:
+            self.chosen.clear()
+            self.records.clear()
+        self.records.append(record)
+        one = decision.chosen is not None and len(decision.chosen.parts) == 1
+        self.chosen[key] = record if one else None
+        return self.chosen[key]
+
+    def _kernel(self, dtype: Any) -> kernels.FusedKernel | None:
+        """The tail's kernel; None while there is none, and where it is no machine code."""
+        found = self.tails.get(dtype)
+        if found is None:
+            started = time.perf_counter_ns()
+            if started < self.retry_ns:
+                return None
+            name = dtypes.name_of(dtype) or ""
+            inputs = tuple(Input(name, "contiguous") for _ in self.segment.inputs)
+            pattern = self._splice(inputs, (dtype,) * len(inputs), started)
+            if type(pattern.kernel) is not kernels.FusedKernel:
+                self.retry_ns = started + _RETRY_NS
+                return None
+            found = self.tails[dtype] = pattern.kernel
+        return found
+
+    def _run(self, kernel: kernels.FusedKernel, x: _Array, w: _Array, others: list[Any], shape: tuple[int, int]) -> Any:
+        """The tail of the product, as (rows, columns); None where events were met, or the tail gives something else."""
+        right = w.T if self.epilogue.by_weight else w
+        rows = x.reshape(shape[0], x.shape[-1])
+        ways = products.is_chained_weight(rows, w) if self.epilogue.by_weight else config.current.reproducible
+        tail: list[Any] = []
+
+        def after(result: _Array) -> Callable[[int, int, int, int], None] | None:
+            try:
+                made = kernel.blocks([result, *others], result)
+            except NotFusable:  # there is no room for code
+                made = None
+            tail.append(made)
+            return None if made is None else made.run
+
+        made = chained.multiply(rows, right, after) if ways else None
+        if made is None:
+            made = products.of_weights(rows, w) if self.epilogue.by_weight else products.matmul(rows, w)
+            run = after(made)
+            if run is not None:
+                run(0, shape[0], 0, shape[1])
+        blocks = tail[-1] if tail else None
+        if blocks is None or blocks.word or blocks.status & c.HARD or (blocks.status and not kernels.underflow_ignored()):
+            return None
+        return made
+
+
+def _mismatch(shape: tuple[int, ...], others: list[tuple[int, ...]]) -> str:
+    try:
+        full = np.broadcast_shapes(shape, *others)
+    except ValueError:
+        return f"shape mismatch: {' vs '.join(str(list(s)) for s in (shape, *others))}"
+    return f"the tail is of shape {list(full)}, the product {list(shape)}" if full != shape else "an operand of the tail lies otherwise"
+
+
+def _as_rows(value: _Array, shape: tuple[int, ...]) -> _Array | None:
+    """An operand of the tail beside the product seen as rows; None where it is stretched along other axes than the first and last."""
+    if value.ndim == 1 or len(shape) == 2:
+        return value if value.ndim <= 2 and _fits(value.shape, shape[-value.ndim :]) else None
+    if value.shape != shape or not value.flags.c_contiguous:
+        return None
+    return value.reshape(-1, shape[-1])
+
+
+def _fits(shape: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    return all(n in (1, m) for n, m in zip(shape, full, strict=True))
