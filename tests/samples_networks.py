@@ -151,7 +151,7 @@ CALLS: dict[str, Callable[[], list[Sample]]] = {
     ],
     "batch_norm_parts": lambda: [call(images(), *(tensor((4,), seed=seed) for seed in range(4)))],
     "layer_norm_parts": lambda: [
-        call(matrix(), tensor((4,)), tensor((4,), seed=5)),
+        *(call(matrix(t), tensor((4,), t), tensor((4,), t, seed=5)) for t in FLOATS),
         call(images(), tensor((5, 6)), tensor((5, 6)), axis=2),
     ],
     "l2_normalize": lambda: [call(matrix()), call(matrix(np.float64), axis=1, eps=9.0)],
