@@ -87,12 +87,12 @@ class Plan:
 
     __slots__ = ("lead", "shapes", "rows", "tasks", "tables", "size", "ns", "wide", "block")
 
-    def __init__(self, operands: Operands, lead: tuple[int, ...], wide: int, narrow: bool) -> None:
-        """`wide`: bytes of the type of computation; `narrow`: whether elements lie in memory in another one."""
+    def __init__(self, operands: Operands, lead: tuple[int, ...], wide: int, narrow: bool, rows: int) -> None:
+        """`wide`: bytes of the type of computation; `narrow`: whether elements lie in memory in another one; `rows`: of a task, at most."""
         (q, _), (k, k_strides), (v, v_strides) = operands[:3]
         self.lead, self.wide = lead, wide
         self.shapes = shapes = Shapes(math.prod(lead), q[-2], k[-2], q[-1], v[-1])
-        self.rows = min(_task_rows(shapes.m), -(-shapes.n // LANES) * LANES)
+        self.rows = min(rows, _task_rows(shapes.m), -(-shapes.n // LANES) * LANES)
         self.tables = [_begins(shape, strides, lead) for shape, strides in operands]
         blocks = -(-shapes.n // self.rows)
         self.tasks = shapes.heads * blocks
@@ -137,7 +137,7 @@ def _begins(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, .
     return found.ravel()
 
 
-def plan(operands: Operands, wide: int, narrow: bool) -> Plan | None:
+def plan(operands: Operands, wide: int, narrow: bool, rows: int = ROWS) -> Plan | None:
     """The plan of a geometry; None where shapes do not fit, a mask would make the scores larger, or there is nothing to compute."""
     shapes = [shape for shape, _ in operands]
     q, k, v = shapes[:3]
@@ -154,7 +154,7 @@ def plan(operands: Operands, wide: int, narrow: bool) -> Plan | None:
     if len(shapes) > 3 and (shapes[3][-2] not in (1, q[-2]) or shapes[3][-1] not in (1, k[-2])):
         return None
     try:
-        return Plan(operands, np.broadcast_shapes(*stacks), wide, narrow)
+        return Plan(operands, np.broadcast_shapes(*stacks), wide, narrow, rows)
     except ValueError:
         return None
 
