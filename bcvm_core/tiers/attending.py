@@ -19,7 +19,7 @@ from ..fusion.machines import usable
 
 _Array = np.ndarray[Any, Any]
 HALVES: Final = "qk^T | softmax, pv"
-_REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
+REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
 _MAX_KNOWN: Final = 512
 _known: dict[Any, tuple[entry.Plan, bool, decisions.Measured] | None] = {}
 _classes: dict[tuple[Any, ...], decisions.Record] = {}
@@ -74,5 +74,5 @@ def _decide(plan: entry.Plan, q: _Array) -> decisions.Record:
         if len(_classes) >= _MAX_KNOWN:
             _classes.clear()
         group = groups.attention(batch, heads, n, d, keys=m, dtype=q.dtype.name)
-        found = _classes[key] = decisions.keep(partial(splits.decide, group, figures, same_bits=True, runs=True, refused=_REFUSED))
+        found = _classes[key] = decisions.keep(partial(splits.decide, group, figures, same_bits=True, runs=True, refused=REFUSED))
     return found
