@@ -27,12 +27,12 @@ _classes: dict[tuple[Any, ...], decisions.Record] = {}
 
 def attend(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, scale: float) -> _Array | None:
     """As `ops.heads.by_kernel`."""
-    key: tuple[Any, ...] = (config.current.machine, q.dtype, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+    key: tuple[Any, ...] = (config.current.machine, q.dtype, causal, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
     if mask is not None:
         key = (*key, mask.shape, mask.strides)
     found = _known.get(key, _known)
     if found is _known:
-        found = _plan(key, q, k, v, mask)
+        found = _plan(key, q, k, v, mask, causal)
     if found is None:
         return None
     plan, halves, measured = found
@@ -43,18 +43,20 @@ def attend(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, s
     return result
 
 
-def _plan(key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None) -> tuple[entry.Plan, bool, decisions.Measured] | None:
+def _plan(
+    key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool
+) -> tuple[entry.Plan, bool, decisions.Measured] | None:
     """The plan of a call that was not met before; None where the definition does it."""
     arrays = (q, k, v) if mask is None else (q, k, v, mask)
     found = None
     wide = 8 if q.dtype == np.float64 else 4
     operands, narrow = tuple((x.shape, x.strides) for x in arrays), q.itemsize != wide
-    plan = entry.plan(operands, wide, narrow)
+    plan = entry.plan(operands, wide, narrow, causal)
     if plan is not None:
         record = _decide(plan, q)
         halves = record.decision.chosen is not None and record.decision.chosen.name == HALVES
         if halves:
-            plan = entry.plan(operands, wide, narrow, entry.ROWS // 2) or plan
+            plan = entry.plan(operands, wide, narrow, causal, entry.ROWS // 2) or plan
         found = plan, halves, record.measured
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
@@ -64,9 +66,9 @@ def _plan(key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None) -> tup
 
 def _decide(plan: entry.Plan, q: _Array) -> decisions.Record:
     """The decision for the sizes of a plan, made when their class is met first."""
+    count, n, m, d, _ = plan.shapes
     heads = plan.lead[-1] if plan.lead else 1
-    batch = plan.shapes.heads // heads
-    _, n, m, d, _ = plan.shapes
+    batch = count // heads
     figures = usable()
     key = (figures.source, figures.machine.cores, q.dtype, heads, *(size.bit_length() for size in (batch, n, m, d)))
     found = _classes.get(key)

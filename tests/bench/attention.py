@@ -95,7 +95,7 @@ def ways(options: Options) -> None:
             shape = (batch, 12, length, 64)
             q, k, v = (np.random.default_rng(s).standard_normal(shape).astype(np.float32) for s in range(3))
             operands = tuple((x.shape, x.strides) for x in (q, k, v))
-            plans = {halves: entry.plan(operands, 4, False, entry.ROWS // (1 + halves)) for halves in (False, True)}
+            plans = {halves: entry.plan(operands, 4, False, False, entry.ROWS // (1 + halves)) for halves in (False, True)}
             decision = splits.decide(groups.attention(batch, 12, length, 64), usable(), same_bits=True, runs=True)
             spent: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
             for _ in range(max(5, options.rounds * (1 if batch * length > 4096 else 20))):

@@ -32,7 +32,7 @@ def by_kernel(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     """The kernel itself; fails where it steps aside."""
     arrays = (q, k, v) if mask is None else (q, k, v, mask)
     wide = 8 if q.dtype == np.float64 else 4
-    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide)
+    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide, causal)
     assert plan is not None
     kind = np.float64 if wide == 8 else np.float32
     found = entry.attend(plan, q, k, v, mask, causal, float(kind(1 / np.sqrt(q.shape[-1]) if scale is None else scale)), halves)
