@@ -228,6 +228,22 @@ def test_what_the_kernel_leaves_to_the_definition() -> None:
     assert larger.shape == (2, 4, 5, 8)
 
 
+def test_addresses_where_array_objects_are_laid_out_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v, mask = *(numbers(2, 4, 30, 16, seed=s) for s in range(3)), numbers(30, 30, seed=4) > -1
+    wanted = by_kernel(q, k, v, mask), by_kernel(q, k, v)
+    monkeypatch.setattr(entry, "data_offset_holds", lambda: False)
+    assert by_kernel(q, k, v, mask).tobytes() == wanted[0].tobytes()
+    assert by_kernel(q, k, v).tobytes() == wanted[1].tobytes()
+
+
+def test_events_stay_in_the_kernel() -> None:
+    q, k, v = (numbers(1, 4, 8, seed=s) for s in range(3))
+    q[0, 0, 0] = np.inf
+    with np.errstate(all="raise"):
+        assert np.isnan(ops.attention(q, k, v)[0, 0]).all()
+        np.add(1.0, 1.0)
+
+
 def test_without_generated_code_the_formula_is_computed_whole() -> None:
     q, k, v = (numbers(2, 4, 30, 16, seed=s) for s in range(3))
     with config.override(use_llvm=False):
