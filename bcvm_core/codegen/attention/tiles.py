@@ -15,7 +15,7 @@ from ..stencils.target import Target
 CHAINS: Final = {"s": 2, "p": 1}
 HEIGHTS: Final = {  # rows of the tallest tile: as many as there are registers for
     "s": {("x86-64-v4", "float"): 6, ("x86-64-v4", "double"): 6, ("x86-64-v3", "float"): 3, ("x86-64-v3", "double"): 1},
-    "p": {("x86-64-v4", "float"): 8, ("x86-64-v4", "double"): 8, ("x86-64-v3", "float"): 4, ("x86-64-v3", "double"): 2},
+    "p": {("x86-64-v4", "float"): 8, ("x86-64-v4", "double"): 8, ("x86-64-v3", "float"): 6, ("x86-64-v3", "double"): 3},
 }
 _WIDE: Final = frozenset((("x86-64-v4", "float"),))  # where a tile is two vectors wide
 _PARAMETERS: Final = "i64 %depth, ptr %a, i64 %arow, ptr %b, i64 %bstep, ptr %c, i64 %cstep, i1 %more"
