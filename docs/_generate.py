@@ -246,6 +246,7 @@ def decision(name: str) -> str:
     _loaded_rows()
     from bcvm_core.fusion import machines, splits
     from bcvm_core.fusion.groups import Group, Step, Value, attention
+    from bcvm_core.tiers import attending
 
     image, bias = Value((32, 64, 224, 224)), Value((1, 64, 1, 1))
     steps = (Step("relu", (0,), 2), Step("add", (2, 1), 3), Step("sigmoid", (3,), 4))
@@ -255,10 +256,12 @@ def decision(name: str) -> str:
         "chain": Group((image, bias, image, image, image), steps, (4,)),
         "attention-1": attention(1, 12, 128, 64),
         "attention-16": attention(16, 12, 128, 64),
+        "attention-1-of-2": attention(1, 12, 128, 64),
         "transpose": Group(values, (Step("transpose", (0,), 2), Step("conv2d", (2, 1), 3)), (3,)),
     }
-    four = machines.InForce(machines.nominal(4), "nominal")
-    made = splits.decide(groups[name], four, same_bits=name == "chain", runs=name != "transpose")
+    cores = {"chain": 4, "attention-1-of-2": 2}.get(name, 32)
+    figures = machines.InForce(machines.nominal(cores), "nominal")
+    made = splits.decide(groups[name], figures, same_bits=name != "transpose", runs=name != "transpose", refused=attending.REFUSED)
     return "```text\n" + "\n".join(made.lines()) + "\n```"
 
 

@@ -1,7 +1,7 @@
 """Attention as the machine model decides: one kernel, or all scores first and the rest by a second one, with the same bits.
 
-The decision is made by nominal figures, from sizes alone, when a size class (powers of two) is met first; `bcvm.explain()` shows it with
-what the calls took.
+The decision is made by the figures in force when a size class (powers of two) is met first: it is one of speed alone. All scores first
+pays off where one kernel has too few blocks of queries for the cores. `bcvm.explain()` shows it with what the calls took.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from .. import config
 from ..codegen.attention import entry
 from ..fusion import decisions, groups, splits
+from ..fusion.machines import usable
 
 _Array = np.ndarray[Any, Any]
 HALVES: Final = "qk^T | softmax, pv"
-_REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
+REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
 _MAX_KNOWN: Final = 512
 _known: dict[Any, tuple[entry.Plan, bool, decisions.Measured] | None] = {}
 _classes: dict[tuple[Any, ...], decisions.Record] = {}
@@ -25,11 +27,12 @@ _classes: dict[tuple[Any, ...], decisions.Record] = {}
 
 def attend(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, scale: float) -> _Array | None:
     """As `ops.heads.by_kernel`."""
-    given = (q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
-    key = (q.dtype, causal, *given) if mask is None else (q.dtype, causal, *given, mask.shape, mask.strides)
+    key: tuple[Any, ...] = (config.current.machine, q.dtype, causal, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
+    if mask is not None:
+        key = (*key, mask.shape, mask.strides)
     found = _known.get(key, _known)
     if found is _known:
-        found = _plan(key, q, k, v, mask)
+        found = _plan(key, q, k, v, mask, causal)
     if found is None:
         return None
     plan, halves, measured = found
@@ -40,16 +43,21 @@ def attend(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, s
     return result
 
 
-def _plan(key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None) -> tuple[entry.Plan, bool, decisions.Measured] | None:
+def _plan(
+    key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool
+) -> tuple[entry.Plan, bool, decisions.Measured] | None:
     """The plan of a call that was not met before; None where the definition does it."""
     arrays = (q, k, v) if mask is None else (q, k, v, mask)
     found = None
     wide = 8 if q.dtype == np.float64 else 4
-    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide)
+    operands, narrow = tuple((x.shape, x.strides) for x in arrays), q.itemsize != wide
+    plan = entry.plan(operands, wide, narrow, causal)
     if plan is not None:
         record = _decide(plan, q)
-        chosen = record.decision.chosen
-        found = plan, chosen is not None and chosen.name == HALVES, record.measured
+        halves = record.decision.chosen is not None and record.decision.chosen.name == HALVES
+        if halves:
+            plan = entry.plan(operands, wide, narrow, causal, entry.ROWS // 2) or plan
+        found = plan, halves, record.measured
     if len(_known) >= _MAX_KNOWN:
         _known.clear()
     _known[key] = found
@@ -58,14 +66,15 @@ def _plan(key: Any, q: _Array, k: _Array, v: _Array, mask: _Array | None) -> tup
 
 def _decide(plan: entry.Plan, q: _Array) -> decisions.Record:
     """The decision for the sizes of a plan, made when their class is met first."""
+    count, n, m, d, _ = plan.shapes
     heads = plan.lead[-1] if plan.lead else 1
-    batch = plan.shapes.heads // heads
-    _, n, m, d, _ = plan.shapes
-    key = (q.dtype, heads, *(size.bit_length() for size in (batch, n, m, d)))
+    batch = count // heads
+    figures = usable()
+    key = (figures.source, figures.machine.cores, q.dtype, heads, *(size.bit_length() for size in (batch, n, m, d)))
     found = _classes.get(key)
     if found is None:
         if len(_classes) >= _MAX_KNOWN:
             _classes.clear()
         group = groups.attention(batch, heads, n, d, keys=m, dtype=q.dtype.name)
-        found = _classes[key] = decisions.keep(partial(splits.decide, group, runs=True, refused=_REFUSED))
+        found = _classes[key] = decisions.keep(partial(splits.decide, group, figures, same_bits=True, runs=True, refused=REFUSED))
     return found

@@ -86,6 +86,7 @@ def ways(options: Options) -> None:
     """The alternatives of the decision: one kernel, or all scores first; "*" marks the choice."""
     from bcvm_core.codegen.attention import entry
     from bcvm_core.fusion import groups, splits
+    from bcvm_core.fusion.machines import usable
     from bcvm_core.tiers import attending
 
     heading("Ways to run attention, us: median of the wall", "batch, length, way", ["predicted", "measured", "of the processor"])
@@ -93,13 +94,15 @@ def ways(options: Options) -> None:
         for length in LENGTHS:
             shape = (batch, 12, length, 64)
             q, k, v = (np.random.default_rng(s).standard_normal(shape).astype(np.float32) for s in range(3))
-            plan = entry.plan(tuple((x.shape, x.strides) for x in (q, k, v)), 4, False)
-            assert plan is not None
-            decision = splits.decide(groups.attention(batch, 12, length, 64), runs=True)
+            operands = tuple((x.shape, x.strides) for x in (q, k, v))
+            plans = {halves: entry.plan(operands, 4, False, False, entry.ROWS // (1 + halves)) for halves in (False, True)}
+            decision = splits.decide(groups.attention(batch, 12, length, 64), usable(), same_bits=True, runs=True)
             spent: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
             for _ in range(max(5, options.rounds * (1 if batch * length > 4096 else 20))):
                 for halves, seen in spent.items():
                     cpu, wall = time.process_time_ns(), time.perf_counter_ns()
+                    plan = plans[halves]
+                    assert plan is not None
                     entry.attend(plan, q, k, v, None, False, 0.125, halves)
                     seen.append((time.perf_counter_ns() - wall, time.process_time_ns() - cpu))
             for halves, name in ((False, splits.WHOLE), (True, attending.HALVES)):

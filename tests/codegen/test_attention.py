@@ -32,7 +32,7 @@ def by_kernel(q: Any, k: Any, v: Any, mask: Any = None, causal: bool = False, sc
     """The kernel itself; fails where it steps aside."""
     arrays = (q, k, v) if mask is None else (q, k, v, mask)
     wide = 8 if q.dtype == np.float64 else 4
-    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide)
+    plan = entry.plan(tuple((x.shape, x.strides) for x in arrays), wide, q.itemsize != wide, causal)
     assert plan is not None
     kind = np.float64 if wide == 8 else np.float32
     found = entry.attend(plan, q, k, v, mask, causal, float(kind(1 / np.sqrt(q.shape[-1]) if scale is None else scale)), halves)
@@ -226,6 +226,22 @@ def test_what_the_kernel_leaves_to_the_definition() -> None:
     np.testing.assert_allclose(ops.attention(q[..., :0], k[..., :0], v)[0, 0, 0], np.full(8, np.nan))
     larger = ops.attention(q[:, :, :1], k, v, np.ones((5, 9), bool))  # the mask makes rows of the scores
     assert larger.shape == (2, 4, 5, 8)
+
+
+def test_addresses_where_array_objects_are_laid_out_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v, mask = *(numbers(2, 4, 30, 16, seed=s) for s in range(3)), numbers(30, 30, seed=4) > -1
+    wanted = by_kernel(q, k, v, mask), by_kernel(q, k, v)
+    monkeypatch.setattr(entry, "data_offset_holds", lambda: False)
+    assert by_kernel(q, k, v, mask).tobytes() == wanted[0].tobytes()
+    assert by_kernel(q, k, v).tobytes() == wanted[1].tobytes()
+
+
+def test_events_stay_in_the_kernel() -> None:
+    q, k, v = (numbers(1, 4, 8, seed=s) for s in range(3))
+    q[0, 0, 0] = np.inf
+    with np.errstate(all="raise"):
+        assert np.isnan(ops.attention(q, k, v)[0, 0]).all()
+        np.add(1.0, 1.0)
 
 
 def test_without_generated_code_the_formula_is_computed_whole() -> None:

@@ -14,7 +14,7 @@ import bcvm_core as bcvm
 from bcvm_core import config, ops
 from bcvm_core.codegen.attention import entry
 from bcvm_core.codegen.stencils import target
-from bcvm_core.fusion import decisions
+from bcvm_core.fusion import decisions, machines
 from bcvm_core.tiers import attending
 from bcvm_core.tiers.select import CallSite
 
@@ -34,22 +34,39 @@ def afresh() -> Any:
     decisions.clear()
 
 
-@pytest.mark.parametrize(("batch", "chosen"), [(1, "qk^T | softmax, pv"), (16, "one kernel")])
-def test_batch_one_splits_and_batch_sixteen_does_not(batch: int, chosen: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, halves = operands(batch, 128), []
+@pytest.mark.parametrize(
+    ("cores", "batch", "length", "chosen"),
+    [
+        (32, 1, 16, "one kernel"),
+        (32, 1, 128, "qk^T | softmax, pv"),
+        (32, 16, 16, "one kernel"),
+        (32, 16, 128, "one kernel"),
+        (2, 1, 128, "one kernel"),
+        (2, 16, 128, "one kernel"),
+    ],
+)
+def test_batch_one_splits_where_it_has_too_few_blocks(
+    cores: int, batch: int, length: int, chosen: str, afresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, halves = operands(batch, length), []
     attend = entry.attend
+    monkeypatch.setattr(attending, "usable", lambda: machines.InForce(machines.nominal(cores), "nominal"))
     monkeypatch.setattr(entry, "attend", lambda *a: halves.append(a[-1]) or attend(*a))
     for _ in range(3):
-        ops.attention(*given)
+        result = ops.attention(*given)
     assert halves == [chosen != "one kernel"] * 3
     text = bcvm.explain()
     first, *rest = text.splitlines()
-    assert first.startswith(f"qk^T, softmax, pv on float32[{batch}, 12, 128, 64]")
+    assert first.startswith(f"qk^T, softmax, pv on float32[{batch}, 12, {length}, 64]")
     assert f": {chosen}, predicted " in first and "(best of 3)" in first
     assert "no kernel acts" not in text and "nominal figures" in text
     assert sum("[REJECTED]" in line for line in rest) == 3
     (record,) = decisions.latest()
     assert record.measured.calls == 3 and record.measured.best_ns > 0
+    for known in (attending._known, attending._classes):
+        known.clear()  # type: ignore[attr-defined]
+    monkeypatch.setattr(attending, "usable", lambda: machines.InForce(machines.nominal(1), "nominal"))
+    assert ops.attention(*given).tobytes() == result.tobytes()
 
 
 def test_sizes_of_a_class_share_a_decision(afresh: None) -> None:

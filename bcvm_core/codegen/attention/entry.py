@@ -83,16 +83,19 @@ Operands = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]  # (shape, stride
 
 
 class Plan:
-    """Everything about a call but its addresses. `lead`: the leading axes of the result; `tables`: where each head's operands begin."""
+    """Everything about a call but its addresses.
 
-    __slots__ = ("lead", "shapes", "rows", "tasks", "tables", "size", "ns", "wide", "block")
+    `result`: its shape; `lead`: the leading axes of what is computed, heads last; `tables`: where each head's operands begin.
+    """
 
-    def __init__(self, operands: Operands, lead: tuple[int, ...], wide: int, narrow: bool) -> None:
-        """`wide`: bytes of the type of computation; `narrow`: whether elements lie in memory in another one."""
+    __slots__ = ("result", "lead", "shapes", "rows", "tasks", "tables", "size", "ns", "wide", "block")
+
+    def __init__(self, operands: Operands, lead: tuple[int, ...], wide: int, narrow: bool, rows: int) -> None:
+        """`wide`: bytes of the type of computation; `narrow`: whether elements lie in memory in another one; `rows`: of a task, at most."""
         (q, _), (k, k_strides), (v, v_strides) = operands[:3]
-        self.lead, self.wide = lead, wide
+        self.result, self.lead, self.wide = (*lead, q[-2], v[-1]), lead, wide
         self.shapes = shapes = Shapes(math.prod(lead), q[-2], k[-2], q[-1], v[-1])
-        self.rows = min(_task_rows(shapes.m), -(-shapes.n // LANES) * LANES)
+        self.rows = min(rows, _task_rows(shapes.m), -(-shapes.n // LANES) * LANES)
         self.tables = [_begins(shape, strides, lead) for shape, strides in operands]
         blocks = -(-shapes.n // self.rows)
         self.tasks = shapes.heads * blocks
@@ -137,7 +140,7 @@ def _begins(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, .
     return found.ravel()
 
 
-def plan(operands: Operands, wide: int, narrow: bool) -> Plan | None:
+def plan(operands: Operands, wide: int, narrow: bool, causal: bool, rows: int = ROWS) -> Plan | None:
     """The plan of a geometry; None where shapes do not fit, a mask would make the scores larger, or there is nothing to compute."""
     shapes = [shape for shape, _ in operands]
     q, k, v = shapes[:3]
@@ -154,9 +157,31 @@ def plan(operands: Operands, wide: int, narrow: bool) -> Plan | None:
     if len(shapes) > 3 and (shapes[3][-2] not in (1, q[-2]) or shapes[3][-1] not in (1, k[-2])):
         return None
     try:
-        return Plan(operands, np.broadcast_shapes(*stacks), wide, narrow)
+        lead = np.broadcast_shapes(*stacks)
     except ValueError:
         return None
+    folded = None if causal else _folded(operands)
+    if folded is None:
+        return Plan(operands, lead, wide, narrow, rows)
+    made = Plan(folded, (*lead[:-1], folded[0][0][-3]), wide, narrow, rows)
+    made.result = (*lead, q[-2], v[-1])
+    return made
+
+
+def _folded(operands: Operands) -> Operands | None:
+    """The query heads that share keys and values as queries of one head, where they lie evenly; None where there is nothing to gain."""
+    (q, q_strides), (k, _), (v, _) = operands[:3]
+    if min(len(q), len(k), len(v)) < 3 or k[-3] != v[-3] or q[-3] == k[-3]:
+        return None
+    if q[-2] > 1 and q_strides[-3] != q[-2] * q_strides[-2]:
+        return None
+    if len(operands) > 3:
+        mask = operands[3][0]
+        if mask[-2] != 1 or (len(mask) > 2 and mask[-3] != 1):
+            return None
+    step = q_strides[-3] if q[-2] == 1 else q_strides[-2]
+    shape = (*q[:-3], k[-3], q[-3] // k[-3] * q[-2], q[-1])
+    return ((shape, (*q_strides[:-3], q[-3] // k[-3] * q_strides[-3], step, q_strides[-1])), *operands[1:])
 
 
 def _places(arrays: Sequence[_Array | None]) -> tuple[list[int], Any]:
@@ -179,7 +204,7 @@ def attend(
     if run is None:
         return None
     shapes = plan.shapes
-    result: _Array = empty((*plan.lead, shapes.n, shapes.e), q.dtype)
+    result: _Array = empty(plan.result, q.dtype)
     kind = PLAIN if mask is None else KEEP if mask.dtype == np.bool_ else ADD
     places, _alive = _places((q, k, v, mask, result))
     kept = empty((plan.tasks, shapes.m, plan.rows), np.dtype(np.float64 if plan.wide == 8 else np.float32)) if halves else None

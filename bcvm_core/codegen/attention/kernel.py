@@ -18,7 +18,7 @@ from . import moves
 from .steps import CAUSAL, KEEP, LOWEST, PLAIN, Steps
 from .tiles import Tiles
 
-KEYS: Final = 128  # keys whose products are one chain before they are added to the others
+KEYS: Final = 64  # keys whose products are one chain before they are added to the others; their scores stay in the first cache
 DEPTH: Final = 256  # the same for the elements of a query
 SCORES, REST = 1, 2  # halves of the work
 

@@ -1,7 +1,8 @@
 """Products of small matrices as machine code: tiles that stay in registers, in shapes that fit the machine's.
 
-Every element of a product is one chain of fused multiply-adds over the summed axis, from the first to the last, starting at 0. Its bits
-therefore depend on neither the tiles, nor the registers' width, nor how many rows and columns there are.
+Every element of a product is a chain of fused multiply-adds over the summed axis, starting at 0; in form "s" there are two, over the even
+and the odd places, which are added at the end and round less. Bits therefore depend on neither the tiles, nor the registers' width, nor
+how many rows and columns there are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from typing import Final
 from ..rows.code import BYTES, LANES, Code, Var
 from ..stencils.target import Target
 
-HEIGHTS: Final = {("x86-64-v4", "float"): 8, ("x86-64-v4", "double"): 8, ("x86-64-v3", "float"): 4, ("x86-64-v3", "double"): 2}
+CHAINS: Final = {"s": 2, "p": 1}
+HEIGHTS: Final = {  # rows of the tallest tile: as many as there are registers for
+    "s": {("x86-64-v4", "float"): 6, ("x86-64-v4", "double"): 6, ("x86-64-v3", "float"): 3, ("x86-64-v3", "double"): 1},
+    "p": {("x86-64-v4", "float"): 8, ("x86-64-v4", "double"): 8, ("x86-64-v3", "float"): 6, ("x86-64-v3", "double"): 3},
+}
 _WIDE: Final = frozenset((("x86-64-v4", "float"),))  # where a tile is two vectors wide
 _PARAMETERS: Final = "i64 %depth, ptr %a, i64 %arow, ptr %b, i64 %bstep, ptr %c, i64 %cstep, i1 %more"
 _TYPES: Final = "i64 ptr i64 ptr i64 ptr i64 i1".split()
@@ -27,26 +32,26 @@ class Tiles:
 
     def __init__(self, target: Target, element: str) -> None:
         self.target, self.element, self.size = target, element, BYTES[element]
-        top = HEIGHTS[target.level, element]
-        self.heights = [h for h in (8, 4, 2, 1) if h <= top]
+        tallest = {form: tops[target.level, element] for form, tops in HEIGHTS.items()}
+        self.heights = {form: [top, *(h for h in (4, 2, 1) if h < top)] for form, top in tallest.items()}
         self.widths = (2, 1) if (target.level, element) in _WIDE else (1,)
 
     def functions(self) -> list[tuple[Code, str]]:
         """All of them, with what they call."""
         out = []
         for form in "sp":
-            out += [self._tile(form, height, width) for height in self.heights for width in self.widths]
+            out += [self._tile(form, height, width) for height in self.heights[form] for width in self.widths]
             out.append(self._product(form))
         return out
 
     def _tile(self, form: str, height: int, width: int) -> tuple[Code, str]:
         code, element = Code(self.target), self.element
         v = code.vector(element)
-        sums = [[code.var(v, "zeroinitializer") for _ in range(width)] for _ in range(height)]
+        chains = [[[code.var(v, "zeroinitializer") for _ in range(width)] for _ in range(height)] for _ in range(CHAINS[form])]
         starts = [code.at("%a", code.new(f"mul i64 %arow, {i}"), "i8") if form == "s" else "%a" for i in range(height)]
-        b = code.var("ptr", "%b")
-        a = code.var("ptr", "%a")
-        with code.loop("0", "%depth") as k:
+        a, b = code.var("ptr", "%a"), code.var("ptr", "%b")
+
+        def step(k: str, sums: list[list[Var]]) -> None:
             now = code.get(b)
             row = [code.load(v, code.at(now, str(LANES * j), element), self.size) for j in range(width)]
             for i in range(height):
@@ -57,7 +62,18 @@ class Tiles:
             code.set(b, code.at(now, "%bstep", "i8"))
             if form == "p":
                 code.set(a, code.at(code.get(a), "%arow", "i8"))
-        code.choice("%more", lambda: self._put(code, sums, True), lambda: self._put(code, sums, False))
+
+        whole = code.new(f"and i64 %depth, -{len(chains)}")
+        with code.loop("0", whole, len(chains)) as k:
+            for number, sums in enumerate(chains):
+                step(code.new(f"add i64 {k}, {number}"), sums)
+        if len(chains) > 1:
+            with code.when(code.new(f"icmp slt i64 {whole}, %depth")):
+                step(whole, chains[0])
+            for even, odd in zip(*chains, strict=True):
+                for one, other in zip(even, odd, strict=True):
+                    code.set(one, code.binary_op("fadd", element, code.get(one), code.get(other)))
+        code.choice("%more", lambda: self._put(code, chains[0], True), lambda: self._put(code, chains[0], False))
         name = _name(form, height, width)
         return code, code.function(name, _PARAMETERS, inside=True)
 
@@ -96,7 +112,7 @@ class Tiles:
         """All rows of some columns."""
         i = code.var("i64", "0")
         b, c = code.at("%b", j, self.element), code.at("%c", j, self.element)
-        for height in self.heights:
+        for height in self.heights[form]:
 
             def left(height: int = height) -> str:
                 return code.new(f"icmp sle i64 {code.new(f'add i64 {code.get(i)}, {height}')}, %rows")
