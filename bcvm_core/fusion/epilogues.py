@@ -23,11 +23,15 @@ _TRANSPOSED: Final = (("transpose_x", False), ("transpose_y", True))
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Instructions `pcs`: a product of two registers and its tail. `by_weight`: the second operand is (out, in)."""
+    """Instructions `pcs`: a product of two registers and its tail. `by_weight`: the second operand is (out, in).
+
+    `bias`: the register of one that has a number for each column and nothing else; None: there is none.
+    """
 
     op: str
     operands: tuple[int, int]
     by_weight: bool
+    bias: int | None
     tail: Segment
     pcs: tuple[int, ...]
 
@@ -65,7 +69,7 @@ def _product(instruction: Instruction, consts: Sequence[Any]) -> _Product | None
     if instruction.opcode != "CALL_OP" or instruction.operands[1] not in ("matmul", "linear", "matmul_transposed"):
         return None
     _, op, _, args = instruction.operands
-    named: dict[str, Arg] = {a.name: a for a in args if a.name is not None}
+    named: dict[str, Arg] = {a.name: a for a in args if a.name not in (None, "dialect")}
     plain = [a for a in args if a.name is None]
     if op == "linear":
         named = {**dict(zip(("x", "weight", "bias"), plain, strict=False)), **named}
@@ -105,7 +109,9 @@ def _epilogue(
     if result not in inputs or read.get(result, -1) > run[-1].pc or len(outputs) != 1 or not early:
         return None
     tail = Segment(tuple(ops), (result, *others), outputs)
-    return Epilogue(op, operands, by_weight, tail, (pc, *(step.pc for step in run))) if tail.is_joined else None
+    if bias is None:
+        bias = next((p for step in run if _is_bias(step) for p in step.operands[1:] if type(p) is int), None)
+    return Epilogue(op, operands, by_weight, bias, tail, (pc, *(step.pc for step in run))) if tail.is_joined else None
 
 
 def _run(program: Program, barred: frozenset[int], pc: int, result: int) -> Iterator[SegmentOp]:
@@ -125,24 +131,30 @@ def _bias(pc: int, instruction: Instruction, consts: Sequence[Any], result: int)
         return None
     dest, _, _, args = instruction.operands
     plain = [a.index for a in args if a.name is None and not a.is_const]
-    rest = [(a.name, consts[a.index]) for a in args if a.is_const]
-    if len(plain) != 2 or len(args) != 2 + len(rest) or plain[0] != result or rest not in ([], [("axis", 1)], [("axis", -1)]):
+    rest = [(a.name, consts[a.index]) for a in args if a.is_const and a.name != "dialect"]
+    if (
+        len(plain) != 2
+        or any(a.name is not None and not a.is_const for a in args)
+        or plain[0] != result
+        or rest not in ([], [("axis", 1)], [("axis", -1)])
+    ):
         return None
-    return SegmentOp(pc, "add", (plain[0], plain[1]), () if rest == [("axis", -1)] else _OF_MATRICES, dest)
+    return SegmentOp(pc, "add", (plain[0], plain[1]), (("bias", rest == [("axis", -1)]),), dest)
 
 
-_OF_MATRICES: Final = (("of_matrices", True),)
+def _is_bias(step: SegmentOp) -> bool:
+    """Whether it stands for a `bias_add`."""
+    return step.op == "add" and step.attrs in ((("bias", True),), (("bias", False),))
 
 
 def only_of_matrices(epilogue: Epilogue) -> bool:
-    """Whether it stands for a bias along axis 1, which is the last one of matrices only."""
-    return any(step.attrs == _OF_MATRICES for step in epilogue.tail.ops)
+    """Whether it must be left to its ops for other tensors: a bias along axis 1 is one along the last axis for matrices only."""
+    return epilogue.op != "linear" or any(step.attrs == (("bias", False),) for step in epilogue.tail.ops)
 
 
 def plain_tail(epilogue: Epilogue) -> Segment:
     """The tail as ops of the op table."""
-    ops = tuple(replace(step, attrs=()) if step.attrs == _OF_MATRICES else step for step in epilogue.tail.ops)
-    return replace(epilogue.tail, ops=ops)
+    return replace(epilogue.tail, ops=tuple(replace(step, attrs=()) if _is_bias(step) else step for step in epilogue.tail.ops))
 
 
 def _renamed(step: SegmentOp, old: int, new: int) -> SegmentOp:
