@@ -18,7 +18,7 @@ from ..codegen.products import product as chained
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils import offsets as c
 from ..codegen.stencils.graph import Input, NotFusable
-from ..fusion import decisions, epilogues
+from ..fusion import decisions, epilogue_decisions, epilogues
 from ..fusion.groups import Value
 from ..ops import products
 from .fuse import FusedSite
@@ -104,7 +104,7 @@ class EpilogueSite(FusedSite):
     def _decide(self, key: Any, values: Sequence[Any], shape: tuple[int, ...]) -> decisions.Record | None:
         """Whether calls of a size class run here; the decision is kept for whoever asks."""
         described = [Value(v.shape, dtypes.name_of(v.dtype) or "float32", v.flags.forc) for v in values]
-        decision = epilogues.decide(self.epilogue, described, shape)
+        decision = epilogue_decisions.decide(self.epilogue, described, shape)
         record = decisions.keep(lambda: decision)
         if len(self.chosen) >= _MAX_CLASSES:
             self.chosen.clear()
