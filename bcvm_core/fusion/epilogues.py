@@ -11,23 +11,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..isa.program import Arg, Instruction, Program, written_by
-from . import splits
-from .decisions import Decision
-from .groups import Group, MismatchError, Step, Value, of_segment
 from .segments import Segment, SegmentOp, is_neutral, last_reads, op_of
 
 POLICY: Final = 2
-SMALL: Final = 1 << 17  # elements up to which a product and its tail are near enough, and a call for each is quicker
 _TRANSPOSED: Final = (("transpose_x", False), ("transpose_y", True))
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Instructions `pcs`: a product of two registers and its tail. `by_weight`: the second operand is (out, in)."""
+    """Instructions `pcs`: a product of two registers and its tail. `by_weight`: the second operand is (out, in).
+
+    `bias`: the register of one that has a number for each column and nothing else; None: there is none.
+    """
 
     op: str
     operands: tuple[int, int]
     by_weight: bool
+    bias: int | None
     tail: Segment
     pcs: tuple[int, ...]
 
@@ -65,7 +65,7 @@ def _product(instruction: Instruction, consts: Sequence[Any]) -> _Product | None
     if instruction.opcode != "CALL_OP" or instruction.operands[1] not in ("matmul", "linear", "matmul_transposed"):
         return None
     _, op, _, args = instruction.operands
-    named: dict[str, Arg] = {a.name: a for a in args if a.name is not None}
+    named: dict[str, Arg] = {a.name: a for a in args if a.name not in (None, "dialect")}
     plain = [a for a in args if a.name is None]
     if op == "linear":
         named = {**dict(zip(("x", "weight", "bias"), plain, strict=False)), **named}
@@ -105,7 +105,9 @@ def _epilogue(
     if result not in inputs or read.get(result, -1) > run[-1].pc or len(outputs) != 1 or not early:
         return None
     tail = Segment(tuple(ops), (result, *others), outputs)
-    return Epilogue(op, operands, by_weight, tail, (pc, *(step.pc for step in run))) if tail.is_joined else None
+    if bias is None:
+        bias = next((p for step in run if _is_bias(step) for p in step.operands[1:] if type(p) is int), None)
+    return Epilogue(op, operands, by_weight, bias, tail, (pc, *(step.pc for step in run))) if tail.is_joined else None
 
 
 def _run(program: Program, barred: frozenset[int], pc: int, result: int) -> Iterator[SegmentOp]:
@@ -125,61 +127,31 @@ def _bias(pc: int, instruction: Instruction, consts: Sequence[Any], result: int)
         return None
     dest, _, _, args = instruction.operands
     plain = [a.index for a in args if a.name is None and not a.is_const]
-    rest = [(a.name, consts[a.index]) for a in args if a.is_const]
-    if len(plain) != 2 or len(args) != 2 + len(rest) or plain[0] != result or rest not in ([], [("axis", 1)], [("axis", -1)]):
+    rest = [(a.name, consts[a.index]) for a in args if a.is_const and a.name != "dialect"]
+    if (
+        len(plain) != 2
+        or any(a.name is not None and not a.is_const for a in args)
+        or plain[0] != result
+        or rest not in ([], [("axis", 1)], [("axis", -1)])
+    ):
         return None
-    return SegmentOp(pc, "add", (plain[0], plain[1]), () if rest == [("axis", -1)] else _OF_MATRICES, dest)
+    return SegmentOp(pc, "add", (plain[0], plain[1]), (("bias", rest == [("axis", -1)]),), dest)
 
 
-_OF_MATRICES: Final = (("of_matrices", True),)
+def _is_bias(step: SegmentOp) -> bool:
+    """Whether it stands for a `bias_add`."""
+    return step.op == "add" and step.attrs in ((("bias", True),), (("bias", False),))
 
 
 def only_of_matrices(epilogue: Epilogue) -> bool:
-    """Whether it stands for a bias along axis 1, which is the last one of matrices only."""
-    return any(step.attrs == _OF_MATRICES for step in epilogue.tail.ops)
+    """Whether it must be left to its ops for other tensors: a bias along axis 1 is one along the last axis for matrices only."""
+    return epilogue.op != "linear" or any(step.attrs == (("bias", False),) for step in epilogue.tail.ops)
 
 
 def plain_tail(epilogue: Epilogue) -> Segment:
     """The tail as ops of the op table."""
-    ops = tuple(replace(step, attrs=()) if step.attrs == _OF_MATRICES else step for step in epilogue.tail.ops)
-    return replace(epilogue.tail, ops=ops)
+    return replace(epilogue.tail, ops=tuple(replace(step, attrs=()) if _is_bias(step) else step for step in epilogue.tail.ops))
 
 
 def _renamed(step: SegmentOp, old: int, new: int) -> SegmentOp:
     return replace(step, operands=tuple(new if type(p) is int and p == old else p for p in step.operands))
-
-
-# -- decisions ------------------------------------------------------------------------------------
-
-
-class _Possible(dict[str, str]):
-    """Reasons against candidates by name: against all that are not known, since nothing carries them out."""
-
-    def __missing__(self, _name: str) -> str:
-        return "no kernel for such a cut"
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self[name]
-
-
-def group_of(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...]) -> Group:
-    """The product, of that shape, and its tail as a group. `values`: those of `inputs`. Raises MismatchError."""
-    tail = of_segment(plain_tail(epilogue), (Value(shape, values[0].dtype), *values[2:]))
-    moved = [*range(2, len(tail.values) + 2)]  # the operands of the product stand before
-    first = Step("linear" if epilogue.by_weight else "matmul", (0, 1), 2, label=epilogue.op)
-    steps = [Step(s.op, tuple(moved[k] for k in s.operands), moved[s.result], s.attrs) for s in tail.steps]
-    return Group((*values[:2], *tail.values), (first, *steps), tuple(moved[k] for k in tail.outputs))
-
-
-def decide(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...]) -> Decision:
-    """One kernel for both, or the product and then its tail: the bits are the same. A mismatch of shapes is told by the decision."""
-    title = Group(tuple(values), (), ())
-    try:
-        group = group_of(epilogue, values, shape)
-    except MismatchError as error:
-        return Decision(title, "nominal", (), None, f"shape mismatch: {error}", True)
-    names = [step.name for step in group.steps]
-    apart = f"{names[0]} | {', '.join(names[1:])}"
-    elements = group.values[group.outputs[0]].elements
-    small = f"small: up to {SMALL} elements are a call each" if elements <= SMALL else ""
-    return splits.decide(group, same_bits=True, runs=True, refused=_Possible({splits.WHOLE: small, apart: ""}))

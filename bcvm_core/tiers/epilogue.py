@@ -18,7 +18,7 @@ from ..codegen.products import product as chained
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils import offsets as c
 from ..codegen.stencils.graph import Input, NotFusable
-from ..fusion import decisions, epilogues
+from ..fusion import decisions, epilogue_decisions, epilogues
 from ..fusion.groups import Value
 from ..ops import products
 from .fuse import FusedSite
@@ -34,12 +34,13 @@ _RETRY_NS: Final = 50_000_000
 class EpilogueSite(FusedSite):
     """One epilogue. Call it with the values of `epilogue.inputs`; None: run the ops one by one. Otherwise the value of the one output."""
 
-    __slots__ = ("epilogue", "records", "chosen", "ops", "tails", "apart")
+    __slots__ = ("epilogue", "records", "chosen", "ops", "tails", "apart", "bias")
 
     def __init__(self, epilogue: epilogues.Epilogue, *, uniform: bool = False) -> None:
         super().__init__(epilogues.plain_tail(epilogue), uniform=uniform)
         self.epilogue = epilogue
-        self.ops = frozenset((epilogue.op, *self.segment.names))
+        self.ops = frozenset((epilogue.op, "bias_add", *self.segment.names))
+        self.bias = None if epilogue.bias is None else epilogue.inputs.index(epilogue.bias, 2)
         self.chosen: dict[Any, decisions.Record | None] = {}
         self.records: list[decisions.Record] = []
         self.apart: set[Any] = set()  # shapes of products whose tails are not run here: asked for first
@@ -56,7 +57,7 @@ class EpilogueSite(FusedSite):
         if not all(type(v) is np.ndarray for v in values) or x.dtype not in _FLOATS or any(v.dtype != x.dtype for v in values):
             return self._refuse("operands that are no plain arrays of one type, float32 or float64")
         shape = self._shape(x, w)
-        if shape is None or not all(v.ndim for v in others):
+        if shape is None or not all(v.ndim for v in others) or (self.bias is not None and values[self.bias].shape != shape[-1:]):
             return self._refuse("operands that are no matrices with something to compute")
         flat = [_as_rows(v, shape) for v in others]
         if any(v is None for v in flat):
@@ -95,9 +96,7 @@ class EpilogueSite(FusedSite):
 
     def _shape(self, x: _Array, w: _Array) -> tuple[int, ...] | None:
         """The shape of the product; None where the op must look at it."""
-        if w.ndim != 2 or x.ndim < 2 or (x.ndim > 2 and not self.epilogue.by_weight) or not x.size or not w.size:
-            return None
-        if epilogues.only_of_matrices(self.epilogue) and x.ndim != 2:
+        if w.ndim != 2 or x.ndim < 2 or not x.size or not w.size or (x.ndim > 2 and epilogues.only_of_matrices(self.epilogue)):
             return None
         depth, columns = w.shape[::-1] if self.epilogue.by_weight else w.shape
         return (*x.shape[:-1], columns) if x.shape[-1] == depth else None
@@ -105,7 +104,7 @@ class EpilogueSite(FusedSite):
     def _decide(self, key: Any, values: Sequence[Any], shape: tuple[int, ...]) -> decisions.Record | None:
         """Whether calls of a size class run here; the decision is kept for whoever asks."""
         described = [Value(v.shape, dtypes.name_of(v.dtype) or "float32", v.flags.forc) for v in values]
-        decision = epilogues.decide(self.epilogue, described, shape)
+        decision = epilogue_decisions.decide(self.epilogue, described, shape)
         record = decisions.keep(lambda: decision)
         if len(self.chosen) >= _MAX_CLASSES:
             self.chosen.clear()
