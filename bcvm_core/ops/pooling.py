@@ -15,7 +15,7 @@ from .order import FIRST, LAST, channels_innermost, is_kept
 from .pooling_more import ROWS as _MORE
 from .pooling_more import avg_pool, max_pool
 from .registry import OpInfo, Param
-from .windows import border, float_types, lowest, output_size, padded, pair, windows
+from .windows import border, float_types, output_size, padded, pair, running_max, windows
 
 _Array = np.ndarray[Any, Any]
 
@@ -54,13 +54,8 @@ def _max_pool2d(
     if not isinstance(padding, str) and any(2 * max(side) > k for side, k in zip(edges, kernel, strict=True)):
         raise ValueError(f"padding {padding!r} is more than half of the kernel {kernel}: some windows would be empty")
     out = output_size(size, edges, kernel, steps, spread)
-    view = windows(padded(array, edges, axis, lowest(array.dtype)), axis, kernel, steps, spread, out)
-    result = view[..., 0, 0].copy()
-    for i in range(kernel[0]):
-        for j in range(kernel[1]):
-            if i or j:
-                np.maximum(result, view[..., i, j], out=result)
-    return result
+    rows = running_max(array, axis, kernel[0], steps[0], spread[0], edges[0][0], out[0])
+    return running_max(rows, axis + 1, kernel[1], steps[1], spread[1], edges[1][0], out[1])
 
 
 def _channels_first(array: _Array, layout: str) -> _Array:

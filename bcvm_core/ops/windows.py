@@ -93,6 +93,31 @@ def windows(x: _Array, axis: int, kernel: Pair, stride: Pair, dilation: Pair, ou
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
+def running_max(x: _Array, axis: int, kernel: int, step: int, spread: int, before: int, out: int) -> _Array:
+    """The largest element of each window along one axis, which `before` elements of padding precede; padding is never the largest."""
+    size = x.shape[axis]
+    parts = []
+    for tap in range(kernel):
+        offset = tap * spread - before  # window k has element k * step + offset
+        first, last = max(0, -(offset // step)), min(out - 1, (size - 1 - offset) // step)
+        if first <= last:
+            parts.append((first, last + 1, first * step + offset))
+    parts.sort(key=lambda part: part[:2] != (0, out))  # those first that reach all windows
+    ahead = (slice(None),) * axis
+    taken = [x[(*ahead, slice(start, start + (end - first - 1) * step + 1, step))] for first, end, start in parts]
+    shape = (*x.shape[:axis], out, *x.shape[axis + 1 :])
+    whole = sum(part[:2] == (0, out) for part in parts)
+    if whole < 2:
+        result = np.full(shape, lowest(x.dtype), x.dtype) if not whole else taken[0].copy()
+        done = whole
+    else:
+        result, done = np.maximum(taken[0], taken[1], out=np.empty(shape, x.dtype)), 2
+    for (first, end, _), values in zip(parts[done:], taken[done:], strict=True):
+        place = result[(*ahead, slice(first, end))]
+        np.maximum(place, values, out=place)
+    return result
+
+
 def lowest(dtype: np.dtype[Any]) -> Any:
     """What padding is for maxima: nothing is below it."""
     if dtype.kind in "iu":

@@ -109,6 +109,7 @@ class Library:
         self.version = f"{found.major}.{found.minor}.{found.patch}"
         if found.major != 3:
             raise OneDNNError(f"{path} is oneDNN {self.version}; 3 is needed")
+        self.generates = False  # whether it has made a primitive's code, which needs memory that can be executed
         self.has_pool = found.cpu_runtime == _THREADPOOL
         self._limits = _limits(long_calls, found.cpu_runtime)
         if self.has_pool:

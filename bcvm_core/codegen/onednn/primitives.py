@@ -64,7 +64,10 @@ class Primitive:
     """A primitive and its frames. `roles` says which argument each memory descriptor is for; scratch memory comes last by itself."""
 
     def __init__(self, library: Library, descriptor: c_void_p, roles: Sequence[tuple[int, c_void_p]], own: Sequence[c_void_p]) -> None:
-        """Takes the primitive descriptor and the memory descriptors `own` over. Raises OneDNNError."""
+        """Takes the primitive descriptor and the memory descriptors `own` over. Raises OneDNNError.
+
+        Its code is made at the first call; that of the first primitive now.
+        """
         self.library = library
         self.handle: c_void_p | None = None
         self.descriptor = descriptor
@@ -75,7 +78,9 @@ class Primitive:
         self.scratch_size = int(library.memory_desc_get_size(wanted)) if wanted else 0
         if self.scratch_size:
             self.roles.append((SCRATCH, c_void_p(wanted)))
-        self.handle = library.made(library.primitive_create, descriptor)
+        if not library.generates:  # where it cannot, whoever asks must hear of it now
+            self.handle = library.made(library.primitive_create, descriptor)
+            library.generates = True
 
     def __del__(self) -> None:
         if sys.is_finalizing():
@@ -88,6 +93,13 @@ class Primitive:
         self.library.primitive_desc_destroy(self.descriptor)
         for held in self.own:
             self.library.memory_desc_destroy(held)
+
+    def _made(self) -> c_void_p:
+        """The primitive itself, whose code the library generates now: one that is only asked about never needs it."""
+        with _lock, self.library.limits(SLICES):
+            if self.handle is None:
+                self.handle = self.library.made(self.library.primitive_create, self.descriptor)
+            return self.handle
 
     def _frame(self) -> tuple[list[c_void_p], Any]:
         memories = [self.library.memory(descriptor) for _, descriptor in self.roles]
@@ -106,7 +118,7 @@ class Primitive:
             put(memory, place)
         if self.scratch_size:
             put(memories[-1], scratch.at(self.scratch_size))
-        status = library.primitive_execute(self.handle, stream or library.stream, len(memories), arguments)
+        status = library.primitive_execute(self.handle or self._made(), stream or library.stream, len(memories), arguments)
         self.frames.append(frame)
         library.check(status, library.primitive_execute)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("GLOG_v", "3")
+if sys.argv[2] == "1":  # before libraries count the cores and start their threads
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 if sys.argv[1] in ("pynative", "graph"):
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # MindSpore's own convolutions are reference code above it
 
@@ -189,8 +191,6 @@ class BcvmFunction(worker.Peer):
 def main() -> None:
     """Serve as the peer that the command line names."""
     name, count = sys.argv[1], int(sys.argv[2])
-    if count == 1:
-        os.sched_setaffinity(0, {0})
     if name == "torch":
         import torch
 
