@@ -57,18 +57,18 @@ class HeldConvolution(HeldSite):
     def _first(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """The longer way; what it came to is kept where the convolution waits."""
         result = super().__call__(*operands, **attrs)
-        if beside.on or type(result) is not Held or any(not isinstance(value, (int, str, tuple)) for value in attrs.values()):
+        if type(result) is not Held or any(not isinstance(value, (int, str, tuple)) for value in attrs.values()):
             return result
         found = pending.seen(result.array)
         weight = self._view(1, operands[1])
         if type(found) is not Waiting or found.result is not result.array or found.bias is not None or type(operands[0]) is not Held:
             return result
-        counter = self.kernel.counter((operands[0].array, weight), attrs)
-        if counter is None:
+        plan = self.kernel.known((operands[0].array, weight), attrs)
+        if plan is None:
             return result
         if attrs != self.attrs or len(self.known) >= _MAX_SHAPES:
             self.known, self.attrs = {}, dict(attrs)
-        self.known[operands[0].array.shape, weight.shape] = found.library, found.key, found.primitive, counter
+        self.known[operands[0].array.shape, weight.shape] = found.library, found.key, found.primitive, plan[0]
         return result
 
     def _renew(self) -> None:
@@ -111,7 +111,8 @@ class HeldNorm(HeldSite):
         if self.claims and not beside.on and len(operands) == 5 and type(operands[0]) is Held and result is not None:
             arrays = tuple(v.array if type(v) is Held else self._view(k, v) for k, v in enumerate(operands))
             if all(array is not None and array.dtype is _F32 for array in arrays):
-                self.counted = self.kernel.counter(arrays, attrs)
+                plan = self.kernel.known(arrays, attrs)
+                self.counted = None if plan is None else plan[0]
         return result
 
     def _renew(self) -> None:

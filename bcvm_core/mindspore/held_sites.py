@@ -7,14 +7,14 @@ held. Everything that depends on more than element types, ranks and attributes i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from .. import config, fpstatus
 from ..ops import order, pending
-from ..tiers.pool import pool
+from ..tiers.pool import Counter, pool
 from ..tiers.select import CallSite
 from . import memory
 from .adapter import ADAPTER, is_own, shares
@@ -35,7 +35,7 @@ OPS: Final = frozenset(
 class _Recipe:
     """What a call came to: the attributes the kernel got, and whether it gave several results."""
 
-    __slots__ = ("passed", "fixed", "given", "several", "itself", "tail")
+    __slots__ = ("passed", "fixed", "given", "several", "itself", "tail", "plan")
 
     def __init__(
         self, given: dict[str, Any], kernel_attrs: dict[str, Any], *, several: bool = False, itself: bool = False, tail: Sequence[Any] = ()
@@ -45,6 +45,7 @@ class _Recipe:
         self.given = {name: value for name, value in given.items() if name not in self.passed}  # must be the same again
         self.several = several
         self.tail = tail  # what the kernel got by position after the arrays, made of attributes
+        self.plan: tuple[Counter, Callable[..., Any]] | None = None  # the op's definition, where it alone can be chosen
         self.itself = itself  # the first operand's memory comes out, no kernel runs
 
     def attrs(self, given: dict[str, Any]) -> dict[str, Any] | None:
@@ -138,15 +139,19 @@ class HeldSite:
         if recipe.itself:
             return arrays[0]
         arrays = (*arrays, *recipe.tail) if recipe.tail else arrays
+        kernel: Callable[..., Any] = self.kernel
+        if recipe.plan is not None:
+            counter, kernel = recipe.plan
+            counter.calls += 1
         if self.quiet:
-            return self.kernel(*arrays, **attrs)
+            return kernel(*arrays, **attrs)
         with fpstatus.recording():  # MindSpore reports no floating-point events
-            return self._kept(arrays, attrs) if self.keeps else self.kernel(*arrays, **attrs)
+            return self._kept(kernel, arrays, attrs) if self.keeps else kernel(*arrays, **attrs)
 
-    def _kept(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def _kept(self, kernel: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
         try:
             with order.kept():
-                return self.kernel(*arrays, **attrs)
+                return kernel(*arrays, **attrs)
         finally:
             pending.answered()
 
@@ -199,7 +204,12 @@ class HeldSite:
             whole = type(found) is tuple and len(found) == len(result) and all(map(_holds, result, found))
         else:
             whole = _holds(result, found)
-        return _Recipe(attrs, kernel_attrs, several=several, tail=tail) if whole else None
+        if not whole:
+            return None
+        recipe = _Recipe(attrs, kernel_attrs, several=several, tail=tail)
+        if is_own(self.op):
+            recipe.plan = self.kernel.known((*given, *tail), kernel_attrs)
+        return recipe
 
 
 class _Never(dict[tuple[int, ...], Any]):

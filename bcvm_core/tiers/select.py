@@ -83,10 +83,13 @@ class CallSite:
         self.signature = plan.signature
         return plan.fn(*operands, **attrs)
 
-    def counter(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Counter | None:
-        """Where a call like one that was made is counted; None where the kernel may follow more than the operands' types."""
+    def known(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Counter, Callable[..., Any]] | None:
+        """(where it is counted, its function) of a call like one that was made; None where its operands are more than arrays.
+
+        Both hold for other calls with these element types where nothing but the op's definition runs it, as long as `pool.version` does.
+        """
         plan = self._state[1].get(self._key(operands, attrs))
-        return plan.counter if plan is not None and plan.signature else None
+        return (plan.counter, plan.fn) if plan is not None and plan.signature else None
 
     # --- in place --------------------------------------------------------------------------
 
