@@ -119,7 +119,7 @@ class RunFormer(Former):
         if key in self.context.factory.dead:
             out += statements
             return
-        code = self._lower(statements, self.classifier, returns=capture is not None)
+        code = self._lower(statements, self.classifier, None if capture is not None else self._outputs(statements))
         if code is None:
             out += [self.statement(s) for s in statements]
             return
@@ -139,13 +139,13 @@ class RunFormer(Former):
             return True
         return scope.stores[name] != 1 or scope.reads_outside(name, statements)
 
-    def _lower(self, statements: list[ast.stmt], classifier: Classifier, *, returns: bool) -> RegionCode | None:
+    def _lower(self, statements: list[ast.stmt], classifier: Classifier, outputs: tuple[str, ...] | None) -> RegionCode | None:
+        """The region of these statements, which binds `outputs`; None: its value is that of the last one."""
         lowerer = RegionLowerer(classifier, self.context.name, self.context.filename, self.context.hints)
         value: int | None = None
         for statement in statements:
             value = lowerer.statement(statement)
-        outputs = () if returns else self._outputs(statements)
-        return lowerer.finish(statements, outputs, value if returns else None)
+        return lowerer.finish(statements, outputs or (), value if outputs is None else None)
 
     def _emit(self, statements: list[ast.stmt], code: RegionCode, key: SiteKey, capture: str | None) -> ast.stmt:
         """The region and, where it gives None, the statements.
@@ -174,7 +174,7 @@ class RunFormer(Former):
         """`match` on the region: `otherwise` where it gives None; its outputs are bound, then `done`."""
         first, last = statements[0], statements[-1]
         originals = [copy_tree(s) for s in statements]
-        relower = self._relower_run(originals, returns=capture is not None)
+        relower = self._relower_run(originals, None if capture is not None else code.outputs)
         call = self._call(self.context.factory.region(key, code, relower), code, first)
         body: list[ast.stmt] = [done]
         pattern: ast.pattern
@@ -191,7 +191,9 @@ class RunFormer(Former):
         ]
         return at(ast.Match(call, cases), first)
 
-    def _relower_run(self, originals: list[ast.stmt], *, returns: bool) -> Relower:
+    def _relower_run(self, originals: list[ast.stmt], outputs: tuple[str, ...] | None) -> Relower:
+        """`outputs` as the first lowering found them: what may be left out is told by the statements themselves, not by copies."""
+
         def relower(personality: str) -> RegionCode | None:
             statements = [copy_tree(s) for s in originals]
             classifier = self._classifier(personality)
@@ -202,7 +204,7 @@ class RunFormer(Former):
                 for target in getattr(statement, "targets", [getattr(statement, "target", None)]):
                     if isinstance(target, ast.Subscript):
                         classifier.info(target.slice)
-            return self._lower(statements, classifier, returns=returns)
+            return self._lower(statements, classifier, outputs)
 
         return relower
 

@@ -237,3 +237,25 @@ def see(result: Any, *others: Any) -> Any:
         if t.ndim and t.size:
             t[0] = 7.0
     return result, same, lay, seen, [type(v) for v in flat]
+
+
+def test_statements_that_run_for_tensors_of_the_library_give_what_is_read_of_them() -> None:
+    """A construct that is left to MindSpore is linked; its run of statements was first lowered for arrays, with one result."""
+
+    def construct(self: Any, x: Any, y: Any, n: int = 0) -> Any:
+        first = (x if n else y) if x.ndim == y.ndim else x
+        second = y * 2
+        third = ops.maximum(x, first)
+        last = ops.maximum(second, third)
+        return last
+
+    net = Of(construct)
+    x, y = tensor(2, seed=1), tensor(2, 2, seed=2)
+    expected = np.maximum(y.asnumpy() * 2, x.asnumpy())
+    for _ in range(2):
+        with pytest.raises((ValueError, RuntimeError)):
+            net(tensor(2, 2, 2), tensor(0, 2), 3)
+    for _ in range(3):
+        found = net(x, y)
+        assert type(found) is ms.Tensor
+        np.testing.assert_array_equal(found.asnumpy(), expected)
