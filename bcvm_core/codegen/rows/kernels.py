@@ -31,6 +31,11 @@ _COST_NS: Final = {"softmax": 0.5, "log_softmax": 0.5, "logsumexp": 0.35, "layer
 _WIDE_NS: Final = 0.2
 
 
+def cost_ns(op: str, dtype: str) -> float:
+    """About how long an element of a row takes; only to tell large calls from small ones."""
+    return _COST_NS.get(op, _WIDE_NS) * (2.5 if dtype == "float64" else 1.0)
+
+
 class _Entries:
     """The functions of one recipe's kernel, by how it is called; None for a call that there is no kernel for yet."""
 

@@ -7,7 +7,7 @@ from ..stencils.target import Target, host
 from . import column_recipes, recipes
 from .code import module
 from .column_recipes import COLUMNS
-from .recipes import RECIPES
+from .recipes import PAIRS, RECIPES
 from .types import COUNTED
 
 _PREFIX = "row_"
@@ -41,7 +41,7 @@ class RowLoop(Loop):
         return text(target, self.op.removeprefix(_PREFIX), self.dtype)
 
     def _symbols(self) -> list[str]:
-        return [self.op] if self.op.removeprefix(_PREFIX) in RECIPES else [f"{self.op}_columns"]
+        return [self.op] if self.op.removeprefix(_PREFIX) in (*RECIPES, *PAIRS) else [f"{self.op}_columns"]
 
     def _take(self, found: dict[str, int]) -> None:
         self.rows = found.get(self.op, 0)
@@ -50,11 +50,11 @@ class RowLoop(Loop):
 
 def text(target: Target, name: str, dtype: str) -> str:
     """The module of a recipe: its form for rows, and the one for columns if it has one."""
-    makers = ((recipes.RECIPES, recipes.kernel), (column_recipes.COLUMNS, column_recipes.kernel))
+    makers = (({**RECIPES, **PAIRS}, recipes.kernel), (column_recipes.COLUMNS, column_recipes.kernel))
     return module([make(target, name, dtype) for known, make in makers if name in known])
 
 
-MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in {**RECIPES, **COLUMNS}})
+MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in {**RECIPES, **PAIRS, **COLUMNS}})
 
 
 def row_loop(name: str, dtype: str) -> RowLoop:

@@ -1,0 +1,184 @@
+"""Tier 2 for rows: elementwise ops with reductions and norms among them, a block of rows at a time.
+
+A chain is planned for a *kind* of operands (`chain_plan.py`) at its first use, out of spliced kernels and the kernels over rows that
+single ops run by, so that it has the bits of its ops one by one. Where a kind has no plan the ops run without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from .. import config, dtypes
+from ..codegen.stencils.graph import NotFusable
+from ..codegen.stencils.kernel import engine
+from ..codegen.stencils.library import is_ready
+from ..fusion.segments import Segment
+from .clock import clock
+from .fuse import RETRY_NS, WAITING, FusedSite, Pattern
+from .graphs import inputs_of
+from .pool import pool
+
+if TYPE_CHECKING:
+    from ..codegen.rows.chain import Chain
+    from ..fusion.decisions import Decision
+    from .chain_plan import Kind
+
+_ndarray: Final = np.ndarray
+_MAX_KINDS: Final = 64
+_MAX_SHAPES: Final = 256
+
+
+class ChainSite(FusedSite):
+    """One chain at run time: called as a `FusedSite` is. A kind of operands that it does not take costs a look into `refused`."""
+
+    __slots__ = ("chains", "refused")
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__(segment)
+        self.chains: dict[Kind, Chain | None] = {}
+        self.refused: set[tuple[Any, ...]] = set()
+
+    def __call__(self, *values: Any) -> Any:
+        state = config.plain.value
+        if state & config.OFF:
+            return None
+        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.segment.names):
+            return self._refuse("one of its ops has kernels or rules of your own")
+        key = []
+        for value in values:
+            if type(value) is not _ndarray or not value.ndim:
+                return self._refuse("an operand without axes is promoted by its value, or is no plain array")
+            key.append(value.dtype)
+        entry = self.entries.get(tuple(key)) or self._meet
+        result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
+        if result is not None:
+            self.calls += 1
+        return result
+
+    def _meet(self, *values: Any) -> Any:
+        """A call with operands of another kind than those before, or of one that has no plan."""
+        shapes = tuple([v.shape for v in values])
+        if shapes in self.refused or time.perf_counter_ns() < self.retry_ns:
+            return None
+        found = self._chain_for(values)
+        if found is None:
+            return None
+        before = found.misfits
+        result = found.entry(*values)
+        if result is not None:
+            self.entries[tuple([v.dtype for v in values])] = found.entry
+        elif found.misfits != before:
+            self._no_chain("operands that do not lie in rows, or rows that are too long for the cache", values)
+        return result
+
+    def _chain_for(self, values: Sequence[Any]) -> Chain | None:
+        """The chain for operands like these, planned when they come first."""
+        from ..codegen.rows.chain import NotReady
+        from .chain_plan import kind_of
+
+        started = time.perf_counter_ns()
+        try:
+            names = tuple([_name_of(v) for v in values])
+            kind = kind_of(values, names)
+            known = self.chains.get(kind)
+            if known is not None or kind in self.chains:
+                return known
+            inputs = inputs_of(values)
+        except NotFusable as error:
+            self._no_chain(str(error), values)
+            return None
+        pattern = Pattern(inputs, None, "", 0.0)
+        if len(self.chains) >= _MAX_KINDS:
+            self._forget()
+        try:
+            made = self._plan(kind)
+        except (NotFusable, NotReady) as error:
+            pattern.reason = str(error)
+            if WAITING in pattern.reason:
+                self.retry_ns = time.perf_counter_ns() + RETRY_NS
+                self._refuse(pattern.reason)
+                return None
+            self.patterns[len(self.chains)] = pattern
+            self.chains[kind] = None
+            self._no_chain("", values)
+            return None
+        self.refusal = ""
+        pattern.kernel, pattern.splice_us = made, (time.perf_counter_ns() - started) / 1000
+        self.patterns[len(self.chains)] = pattern
+        self.chains[kind] = made
+        self._announce(pattern)
+        self._note(pattern, made, values)
+        return made
+
+    def _plan(self, kind: Kind) -> Chain:
+        """Raises NotFusable, NotReady."""
+        from ..codegen.rows.chain import Chain
+        from .chain_plan import plan_for
+
+        name, reason = engine()
+        if name != "stencils" or not config.current.use_llvm:
+            raise NotFusable(reason or "machine code is switched off")
+        if not is_ready():
+            raise NotFusable("stencils are being compiled")
+        return Chain(plan_for(self.segment, kind), self._meet)
+
+    def _note(self, pattern: Pattern, made: Chain, values: Sequence[Any]) -> None:
+        """Keep the decision, and what the first calls take."""
+        from ..fusion import decisions
+        from . import large
+
+        pattern.record = decisions.keep(partial(_decided, self.segment, large.describe(values)))
+        measured = pattern.record.measured
+        entry = made.entry
+
+        def timed(*arrays: Any) -> Any:
+            started = time.perf_counter_ns()
+            result = entry(*arrays)
+            if result is not None:
+                measured.note(time.perf_counter_ns() - started)
+            return result
+
+        timed(*values)
+
+    def _no_chain(self, reason: str, values: Sequence[Any]) -> None:
+        if reason:
+            self.refusal = reason
+        if len(self.refused) >= _MAX_SHAPES:
+            self.refused.clear()
+        self.refused.add(tuple([v.shape for v in values]))
+
+    def _forget(self) -> None:
+        self.chains.clear()
+        self.patterns.clear()
+        self.entries.clear()
+
+    def prepare(self, dtype: Any) -> None:
+        """Nothing is known beforehand of shapes, by which chains are planned; their kernels over rows are asked for."""
+        from ..codegen.rows.loop import row_loop
+        from ..fusion.chains import ROW_OPS
+
+        name = dtypes.name_of(dtype)
+        if name in ("float32", "float64", "float16", "bfloat16"):
+            for op in self.segment.names:
+                if op in ROW_OPS and "eps" not in ROW_OPS[op].attrs:
+                    row_loop(op, name)
+
+
+def _name_of(value: Any) -> str:
+    name = dtypes.name_of(value.dtype)
+    if name is None:
+        raise NotFusable(f"no stencils for the type {value.dtype}")
+    return name
+
+
+def _decided(segment: Segment, described: Any) -> Decision:
+    from ..fusion import splits
+    from ..fusion.machines import usable
+    from . import large
+
+    return splits.rows(large.group_of(segment, described), usable())
