@@ -36,11 +36,12 @@ _MAX_SHAPES: Final = 256
 class ChainSite(FusedSite):
     """One chain at run time: called as a `FusedSite` is. A kind of operands that it does not take costs a look into `refused`."""
 
-    __slots__ = ("chains", "refused")
+    __slots__ = ("chains", "misfits", "refused")
 
     def __init__(self, segment: Segment) -> None:
         super().__init__(segment)
         self.chains: dict[Kind, Chain | None] = {}
+        self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
         self.refused: set[tuple[Any, ...]] = set()
 
     def __call__(self, *values: Any) -> Any:
@@ -68,13 +69,17 @@ class ChainSite(FusedSite):
         found = self._chain_for(values)
         if found is None:
             return None
-        before = found.misfits
+        before = self.misfits
         result = found.entry(*values)
         if result is not None:
             self.entries[tuple([v.dtype for v in values])] = found.entry
-        elif found.misfits != before:
-            self._no_chain("operands that do not lie in rows, or rows that are too long for the cache", values)
+        elif self.misfits != before:
+            self._no_chain("", values)
         return result
+
+    def _misfit(self) -> None:
+        self.misfits += 1
+        self.refusal = "operands that do not lie in rows, or rows that are too long for the cache"
 
     def _chain_for(self, values: Sequence[Any]) -> Chain | None:
         """The chain for operands like these, planned when they come first."""
@@ -125,7 +130,7 @@ class ChainSite(FusedSite):
             raise NotFusable(reason or "machine code is switched off")
         if not is_ready():
             raise NotFusable("stencils are being compiled")
-        return Chain(plan_for(self.segment, kind), self._meet)
+        return Chain(plan_for(self.segment, kind), self._meet, self._misfit)
 
     def _note(self, pattern: Pattern, made: Chain, values: Sequence[Any]) -> None:
         """Keep the decision, and what the first calls take."""

@@ -122,13 +122,13 @@ def _job() -> Any:
 class Chain:
     """The stages of a plan, ready to run. `entry(*arrays)`: fresh results or None."""
 
-    __slots__ = ("plan", "loops", "codes", "ns", "limit", "otherwise", "misfits", "descriptor", "slow", "entry", "__weakref__")
+    __slots__ = ("plan", "loops", "codes", "ns", "limit", "otherwise", "misfit", "descriptor", "slow", "entry", "__weakref__")
 
-    def __init__(self, plan: Plan, otherwise: Callable[..., Any]) -> None:
-        """`otherwise(*arrays)` takes calls with arrays of another kind. Raises NotReady."""
+    def __init__(self, plan: Plan, otherwise: Callable[..., Any], misfit: Callable[[], None]) -> None:
+        """`otherwise(*arrays)` takes calls with arrays of another kind; `misfit()` hears of those that don't lie in rows. Raises NotReady."""
         if not runtime() or not driver().addresses:
             raise NotReady(driver().failed or "the code around kernels is being compiled")
-        self.plan, self.otherwise, self.misfits = plan, otherwise, 0
+        self.plan, self.otherwise, self.misfit = plan, otherwise, misfit
         asked = {k: _loops_of(stage) for k, stage in enumerate(plan.stages) if isinstance(stage, Rows)}
         self.loops = {k: _checked(loops) for k, loops in asked.items()}
         self.codes = [stage.kernel.code(stage.repeated) for stage in plan.stages if isinstance(stage, Elements)]
@@ -193,7 +193,7 @@ class Chain:
             return None
         run = _Run(self, arrays)
         if run.parts < 0:
-            self.misfits += 1
+            self.misfit()
             return None
         kept = _result_shape(shape, plan.ndim - plan.inner, plan.ndim - 1, plan.form)
         made = [empty(kept, dtype) for dtype in plan.dtypes[len(arrays) :]]
@@ -269,8 +269,13 @@ class _Slow:
 
 
 def presence_of(x: Any, ndim: int) -> tuple[int, int]:
-    """(the axes of a full shape of `ndim` axes, as bits, that an array has at more than length 1, how many axes it has)."""
+    """(the axes of a full shape of `ndim` axes, as bits, that an array has at more than length 1, how many axes it has).
+
+    The bits are -1 where an array has more axes than that.
+    """
     start = ndim - x.ndim
+    if start < 0:
+        return -1, x.ndim
     return sum(1 << (start + d) for d, length in enumerate(x.shape) if length != 1), x.ndim
 
 
