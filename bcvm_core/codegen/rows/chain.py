@@ -125,7 +125,7 @@ class Chain:
     __slots__ = ("plan", "loops", "codes", "ns", "limit", "otherwise", "misfit", "descriptor", "slow", "entry", "__weakref__")
 
     def __init__(self, plan: Plan, otherwise: Callable[..., Any], misfit: Callable[[], None]) -> None:
-        """`otherwise(*arrays)` takes calls with arrays of another kind; `misfit()` hears of those that don't lie in rows. Raises NotReady."""
+        """`otherwise(*arrays)` takes calls with arrays of other kinds; `misfit()` hears of those that lie in no rows. Raises NotReady."""
         if not runtime() or not driver().addresses:
             raise NotReady(driver().failed or "the code around kernels is being compiled")
         self.plan, self.otherwise, self.misfit = plan, otherwise, misfit

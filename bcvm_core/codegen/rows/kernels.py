@@ -19,6 +19,7 @@ from ...ops.nn import affine
 from ...ops.numerics import quiet
 from ..loops import compiler_is_there
 from ..stencils.driver import driver
+from .direct import Direct, Resolve
 from .entry import Call, entry_for
 from .loop import row_loop
 from .types import FLOATS, INTEGERS, result_name
@@ -62,6 +63,9 @@ def _over_axis(op: str, dtype: str) -> Kernel:
     entries = _Entries(op, dtype, _COST_NS[op])
     known, definition = entries.known, registry.row(op).definition
 
+    def resolve(_x: Any, *, axis: Any = -1) -> Kernel | None:
+        return entries.find(axis, Call(axis, axis, 0, True)) if type(axis) is int else None
+
     def kernel(x: Any, *, axis: Any = -1) -> Any:
         if type(axis) is int:
             entry = known.get(axis) or entries.find(axis, Call(axis, axis, 0, True))
@@ -71,12 +75,18 @@ def _over_axis(op: str, dtype: str) -> Kernel:
                     return result
         return definition(x, axis=axis)
 
-    return kernel
+    return _with_direct(kernel, resolve)
 
 
 def _layer_norm(op: str, dtype: str) -> Kernel:
     variants = [_Entries(f"layer_norm{k}", dtype, _COST_NS[op]) for k in range(3)]
     definition = registry.row(op).definition
+
+    def resolve(_x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Kernel | None:
+        if normalized_shape is not None or type(eps) is not float or (weight is None and bias is not None):
+            return None
+        count = (weight is not None) + (bias is not None)
+        return variants[count].find((1, eps), Call(-1, -1, 0, True, count, eps))
 
     def kernel(x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
         axes = _normalized(x, normalized_shape)
@@ -90,7 +100,7 @@ def _layer_norm(op: str, dtype: str) -> Kernel:
                     return result
         return definition(x, normalized_shape=normalized_shape, weight=weight, bias=bias, eps=eps)
 
-    return kernel
+    return _with_direct(kernel, resolve, "weight", "bias")
 
 
 def _with_moments(op: str, dtype: str) -> Kernel:
@@ -152,6 +162,12 @@ def _rms_norm(op: str, dtype: str) -> Kernel:
     variants = [_Entries(f"rms_norm{k}", dtype, _COST_NS[op]) for k in range(2)]
     definition = registry.row(op).definition
 
+    def resolve(_x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Kernel | None:
+        if normalized_shape is not None or type(eps) is not float:
+            return None
+        count = int(weight is not None)
+        return variants[count].find((1, eps), Call(-1, -1, 0, True, count, eps))
+
     def kernel(x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Any:
         axes = _normalized(x, normalized_shape)
         if axes and type(eps) is float:
@@ -164,7 +180,7 @@ def _rms_norm(op: str, dtype: str) -> Kernel:
                     return result
         return definition(x, normalized_shape=normalized_shape, weight=weight, eps=eps)
 
-    return kernel
+    return _with_direct(kernel, resolve, "weight")
 
 
 def _normalized(x: Any, normalized_shape: Any) -> int:
@@ -204,6 +220,22 @@ def _find(entries: _Entries, axis: Any, keepdims: bool, quiet: bool, less: int =
     return found
 
 
+def _reducing(entries: _Entries, quiet: bool) -> Resolve:
+    """What calls of a reduction mean, for `Direct`."""
+
+    def resolve(_x: Any, *, axis: Any = None, keepdims: Any = False, ddof: Any = 0, dtype: Any = None) -> Kernel | None:
+        usual = dtype is None and type(ddof) is int and (keepdims is False or keepdims is True)
+        return _find(entries, axis, keepdims, quiet, ddof) if usual else None
+
+    return resolve
+
+
+def _with_direct(kernel: Kernel, resolve: Resolve, *parameters: str) -> Kernel:
+    """A kernel that knows the short way, as its attribute `direct`."""
+    kernel.direct = Direct(resolve, parameters)  # type: ignore[attr-defined]
+    return kernel
+
+
 def _untyped(op: str, dtype: str) -> Kernel:
     """Reductions whose result has a type of its own: logsumexp, and argmax and argmin along an axis that is not the last one."""
     entries, definition = _Entries(op, dtype, _COST_NS.get(op, _WIDE_NS)), registry.row(op).definition
@@ -217,7 +249,7 @@ def _untyped(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, keepdims=keepdims)
 
-    return kernel
+    return kernel if one_axis else _with_direct(kernel, _reducing(entries, True))
 
 
 def _totals(op: str, dtype: str) -> Kernel:
@@ -232,7 +264,7 @@ def _totals(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
 
-    return kernel
+    return _with_direct(kernel, _reducing(entries, False))
 
 
 def _mean(op: str, dtype: str) -> Kernel:
@@ -246,7 +278,7 @@ def _mean(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
 
-    return kernel
+    return _with_direct(kernel, _reducing(entries, False))
 
 
 def _spread(op: str, dtype: str) -> Kernel:
@@ -261,7 +293,7 @@ def _spread(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where)
 
-    return kernel
+    return _with_direct(kernel, _reducing(entries, False))
 
 
 def _running(op: str, dtype: str) -> Kernel:

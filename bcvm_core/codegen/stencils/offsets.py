@@ -120,6 +120,20 @@ CHAIN_MOST: Final = 8388608  # with more than this, of rows that can't be cut, t
 CHAIN_PART: Final = 4096  # elements of a part of a row: whole blocks of the tree, a power of two of them
 CHAIN_CUT: Final = 16384  # rows that are longer are cut, where they can be
 
+# forms of calls of a kernel over rows (`rows/direct.py` writes them)
+K_RUNTIME: Final = 0
+K_FORMS: Final = 8
+K_FORM: Final = 16
+K_NAMES: Final = 0  # of a form: how many names; -1: none such
+K_COUNT: Final = 8  # operands of the kernel
+K_KERNEL: Final = 16  # the bytes object that is `self` of the kernel's entry
+K_NAME: Final = 24  # per name: the text object, and the object that is its value, or the place among the operands
+FORM_SIZE: Final = 104
+FORM_NAMES_MAX: Final = 5
+FORMS_MAX: Final = 6
+TUPLE_SIZE: Final = 16  # of a tuple object: how many items, the first
+TUPLE_ITEMS: Final = 24
+
 # one run of a chain
 T_LEFT: Final = 0  # axes of the rows after joining, at least one
 T_N: Final = 8
