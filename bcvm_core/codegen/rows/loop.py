@@ -50,8 +50,10 @@ class RowLoop(Loop):
 
 def text(target: Target, name: str, dtype: str) -> str:
     """The module of a recipe: its form for rows, and the one for columns if it has one."""
-    makers = (({**RECIPES, **PAIRS}, recipes.kernel), (column_recipes.COLUMNS, column_recipes.kernel))
-    return module([make(target, name, dtype) for known, make in makers if name in known])
+    made = [recipes.kernel(target, name, dtype)] if name in RECIPES or name in PAIRS else []
+    if column_recipes.takes(name, dtype):
+        made.append(column_recipes.kernel(target, name, dtype))
+    return module(made)
 
 
 MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in {**RECIPES, **PAIRS, **COLUMNS}})
