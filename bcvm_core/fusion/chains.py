@@ -25,6 +25,7 @@ class RowOp:
     axis: Any = None  # where a call does not say
     fills: bool = False  # the result is like the operand, not a number per row
     quiet: bool = True  # sets no floating-point flags
+    truth: bool = False  # of truth values, and a truth value
 
 
 ROW_OPS: Final = {
@@ -34,6 +35,7 @@ ROW_OPS: Final = {
     "rms_norm": RowOp(frozenset(("normalized_shape", "eps")), ("weight",), fills=True),
     "logsumexp": RowOp(_REDUCING),
     **{name: RowOp(_REDUCING, quiet=False) for name in ("sum", "prod", "mean", "max", "min")},
+    **{name: RowOp(_REDUCING, truth=True) for name in ("any", "all")},
     **{name: RowOp(_REDUCING | {"ddof"}, quiet=False) for name in ("var", "std")},
 }
 

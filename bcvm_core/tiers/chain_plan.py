@@ -253,9 +253,9 @@ class _Planner:
         op = value.op
         assert op is not None
         x, *parameters = [self.values[p] for p in value.operands if isinstance(p, int)]
-        if x.dtype != self.float or any(p.dtype != self.float for p in parameters):
+        value.dtype = "bool" if ROW_OPS[op.op].truth else self.float
+        if any(v.dtype != value.dtype for v in (x, *parameters)):
             raise NotFusable(f"{op.op} of {x.dtype}")
-        value.dtype = self.float
         if value.place is None:
             value.place = self._buffer(value.number, value.dtype)
         attrs = dict(op.attrs)
@@ -264,7 +264,9 @@ class _Planner:
         less = attrs.get("ddof", 0)
         places = tuple(_place(v) for v in (x, value, *parameters))
         self.stages.append(
-            chain.Rows(recipe, self.float, places, ROW_OPS[op.op].quiet, eps, less if type(less) is int else 0, cost_ns(op.op, self.float))
+            chain.Rows(
+                recipe, value.dtype, places, ROW_OPS[op.op].quiet, eps, less if type(less) is int else 0, cost_ns(op.op, value.dtype)
+            )
         )
         self._take_options(op)
 

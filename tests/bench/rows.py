@@ -20,6 +20,7 @@ SHAPES = ((1024, 1000), (512, 32000), (4096, 64), (7, 3))
 OPS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "logsumexp", "var", "std")
 SIZES = ((1000, 1000), (2000, 2000), (4000, 4000))
 REDUCTIONS = ("sum", "mean", "var", "prod", "max", "min", "argmax", "any", "cumsum")
+Shapes = tuple[tuple[int, ...], ...]
 Times = dict[str, tuple[float, float]]
 
 
@@ -49,13 +50,13 @@ def _cell(times: Times, name: str) -> str:
     return "-" if name not in times else f"{times[name][0] / 1e3:.2f} ({times[name][1] / 1e3:.2f})"
 
 
-def rows(options: Options, threads: int, dtype: str = "float32") -> None:
+def rows(options: Options, threads: int, shapes: Shapes = SHAPES, dtype: str = "float32") -> None:
     """Norms and the like over the last axis."""
     names = peers(threads)
     workers = start(names, options.left_out)
     print("  " + ", ".join(w.versions for w in workers))
     heading(f"{dtype}, us by the wall (by the processor)", "op, shape", [*names, "wall: torch/ours", "processor"])
-    for shape in SHAPES:
+    for shape in shapes:
         for op in OPS:
             times = measure(workers, op, shape, -1, dtype, options)
             ratios = [f"{times[names[1]][k] / times[names[0]][k]:.2f}" for k in range(2)] if names[1] in times else []
@@ -64,13 +65,13 @@ def rows(options: Options, threads: int, dtype: str = "float32") -> None:
         worker.close()
 
 
-def fused(options: Options, threads: int = 1, dtype: str = "float32") -> None:
+def fused(options: Options, threads: int = 1, shapes: Shapes = SHAPES, dtype: str = "float32") -> None:
     """Elementwise ops with reductions and norms among them."""
     names = peers(threads, compiled=True)
     workers = start(names, options.left_out)
     print("  " + ", ".join(w.versions for w in workers))
     heading(f"{dtype}, us by the processor", "form, shape", [*names, "torch/ours", "compile/ours", "NumPy/ours"])
-    for shape in SHAPES:
+    for shape in shapes:
         for form in FORMS:
             times = measure(workers, form, shape, None, dtype, options)
             cells = [f"{times[n][1] / 1e3:.2f}" if n in times else "-" for n in names]
@@ -106,19 +107,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="one,all,fused,reductions,types")
+    parser.add_argument("--rows", type=int, action="append", help="only shapes of so many rows (1024, 512, 4096, 7)")
     options = parser.parse_args()
     asked, settings = options.only.split(","), Options(options.rounds, 0.02)
+    shapes = tuple(shape for shape in SHAPES if not options.rows or shape[0] in options.rows)
     if "one" in asked:
-        rows(settings, 1)
+        rows(settings, 1, shapes)
     if "all" in asked:
-        rows(settings, 0)
+        rows(settings, 0, shapes)
     if "fused" in asked:
-        fused(settings)
+        fused(settings, 1, shapes)
     if "reductions" in asked:
         reductions(settings)
     if "types" in asked:
         for dtype in ("float64", "float16"):
-            rows(settings, 1, dtype)
+            rows(settings, 1, shapes, dtype)
 
 
 if __name__ == "__main__":

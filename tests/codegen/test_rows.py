@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,9 @@ import pytest
 from bcvm_core import config, fpstatus
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.rows import kernels
+from bcvm_core.codegen.rows.entry import _line_job
+from bcvm_core.codegen.rows.loop import row_loop
+from bcvm_core.codegen.stencils import offsets
 from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.ops import registry
 
@@ -221,3 +226,39 @@ def test_large_calls_are_cut_up_with_the_same_bits(op: str) -> None:
     for shape in ((3000, 1000), (9, 300_001)):
         x = numbers(shape, "float32")
         same_bits(kernel(x, **attrs_of(op)), definition(op, x, **attrs_of(op)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "logsumexp"])
+def test_what_is_masked_out_goes_through_no_tiny_numbers(op: str, dtype: str) -> None:
+    """Processors take a hundred times as long over them, and raise underflow."""
+    made(op, dtype)
+    loop = row_loop(op, dtype)
+    x = numbers((40, 100), dtype)
+    for mask in (-1e9, -np.inf, -1e4):
+        y = np.where(x > 0, x, np.asarray(mask, x.dtype))
+        out = np.empty_like(y)
+        for kernel, shape in ((loop.rows, (40, 100, 1)), (loop.columns, (1, 40, 100))):
+            if not kernel:
+                continue
+            job = ctypes.create_string_buffer(
+                struct.pack("<8q", kernel, *shape, loops.address(y), loops.address(out), 0, 0) + bytes(offsets.L_ARGUMENTS)
+            )
+            _line_job()(ctypes.addressof(job))
+            (status,) = struct.unpack_from("<q", job, offsets.L_JOB_STATUS)
+            assert not status & offsets.EVENTS & ~offsets.HARD
+        same_bits(made(op, dtype)(y, axis=-1), definition(op, y, axis=-1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exponentials_down_to_nothing(dtype: str) -> None:
+    end = {"float32": 104.6, "float64": 746.1}[dtype]
+    x = -np.linspace(0, end, 4000).astype(dtype)
+    x[0] = 0
+    for op in ("softmax", "log_softmax", "logsumexp"):
+        for n in (60, 4000):
+            same_bits(made(op, dtype)(x[-n:], axis=-1), definition(op, x[-n:], axis=-1))
+            y = np.concatenate((x[:1], x[-n:]))
+            same_bits(made(op, dtype)(y, axis=-1), definition(op, y, axis=-1))
+            wide = np.ascontiguousarray(np.broadcast_to(y[:, None], (n + 1, 3)))
+            same_bits(made(op, dtype)(wide, axis=0), definition(op, wide, axis=0))

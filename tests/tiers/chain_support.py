@@ -76,6 +76,14 @@ def last_two(x: Any, y: Any) -> Any:
     return np.sum(np.abs(x - y), axis=(-2, -1))
 
 
+def some_above(x: Any, y: Any) -> Any:
+    return np.any(x > y + 3, axis=-1)
+
+
+def all_close(x: Any, y: Any) -> Any:
+    return np.all(np.abs(x - y) < 100)
+
+
 Operands = Callable[[tuple[int, ...], Callable[[tuple[int, ...]], Any]], tuple[Any, ...]]
 FORMS: dict[str, tuple[Callable[..., Any], Operands]] = {
     f.__name__: (f, operands)
@@ -94,6 +102,8 @@ FORMS: dict[str, tuple[Callable[..., Any], Operands]] = {
         (two_results, lambda s, a: (a(s), a(s))),
         (deviation, lambda s, a: (a(s),)),
         (last_two, lambda s, a: (a(s), a(s))),
+        (some_above, lambda s, a: (a(s), a(s))),
+        (all_close, lambda s, a: (a(s), a(s))),
     )
 }
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...dtypes import BY_NAME
 from ..loops import address
 from ..stencils import offsets as c
 from ..stencils import threads
@@ -35,6 +36,8 @@ PARTED: Final = {  # what reduces a part of a row, and what puts results of part
     "mean": ("sum", "paired_mean"),
     "max": ("max", "max"),
     "min": ("min", "min"),
+    "any": ("any", "any"),
+    "all": ("all", "all"),
 }
 _kept: list[Any] = []
 
@@ -281,7 +284,7 @@ def presence_of(x: Any, ndim: int) -> tuple[int, int]:
 
 def _part_size(stage: Rows) -> int:
     """Bytes of a part's result."""
-    return 8 if stage.dtype == "float64" else 4
+    return BY_NAME[stage.dtype].numpy.itemsize
 
 
 def _loops_of(stage: Rows) -> tuple[RowLoop, ...]:
@@ -302,4 +305,4 @@ def _checked(loops: tuple[RowLoop, ...]) -> tuple[RowLoop, ...]:
 
 def can_be_parted(recipe: str, dtype: str) -> bool:
     """Whether rows may be cut for a reduction: the results of its parts are not rounded further."""
-    return dtype in ("float32", "float64") and recipe in PARTED
+    return dtype in ("float32", "float64", "bool") and recipe in PARTED

@@ -91,7 +91,7 @@ def _softmax(columns: Columns, _divisor: str) -> None:
     code, wide = columns.code, columns.wide
     columns.largest("%n", "%inner")
     columns.set_centre(lambda v: v)
-    columns.each("%n", "%inner", lambda x, most: _function(columns, "exp", code.binary_op("fsub", wide, x, most)))
+    columns.each("%n", "%inner", lambda x, most: code.exp(wide, code.binary_op("fsub", wide, x, most), 0.0))
     columns.strip.source = columns.strip.target  # from here on the exponentials are the operand
     columns.tree("%n", "%inner", "fadd")
     columns.set_centre(lambda v: _plus_zero(columns, v))
@@ -104,7 +104,7 @@ def _log_softmax(columns: Columns, _divisor: str) -> None:
     columns.set_centre(lambda v: v)
     columns.each("%n", "%inner", lambda x, most: code.binary_op("fsub", wide, x, most))
     columns.strip.source = columns.strip.target
-    columns.tree("%n", "%inner", "fadd", lambda x, _: _function(columns, "exp", x))
+    columns.tree("%n", "%inner", "fadd", lambda x, _: code.exp(wide, x, 0.0))
     columns.set_centre(lambda v: _function(columns, "log", _plus_zero(columns, v)))
     columns.each("%n", "%inner", lambda x, log: code.binary_op("fsub", wide, x, log))
 

@@ -11,6 +11,7 @@ from .recipes import PAIRS, RECIPES
 from .types import COUNTED
 
 _PREFIX = "row_"
+_TRUTH = (f"{_PREFIX}any", f"{_PREFIX}all")
 
 
 class RowLoop(Loop):
@@ -26,7 +27,7 @@ class RowLoop(Loop):
     @classmethod
     def takes(cls, op: str, dtype: str) -> bool:
         """Whether a recipe is for an element type."""
-        return op != f"{_PREFIX}total" or dtype in COUNTED
+        return (op != f"{_PREFIX}total" or dtype in COUNTED) and (op not in _TRUTH or dtype == "bool")
 
     def load(self) -> bool:
         """Take the code from the store; False when it is not there or can't be used."""

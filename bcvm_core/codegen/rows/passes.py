@@ -106,10 +106,7 @@ class Row:
 
     def exp_below_one(self, vector: str) -> str:
         """exp of what is not positive."""
-        self.code.ceiling = 0.0
-        found = self.function("exp", vector)
-        self.code.ceiling = None
-        return found
+        return self.code.exp(self.wide, vector, 0.0)
 
     def function_of_one(self, name: str, number: str) -> str:
         return self.code.new(f"extractelement {self.code.vector(self.wide)} {self.function(name, self.everywhere(number))}, i64 0")

@@ -53,7 +53,7 @@ def logsumexp(row: Row, _frame: Frame) -> str:
     finite = code.new(f"fcmp oeq {row.wide} {nothing}, 0.0")
     shift = code.new(f"select i1 {finite}, {row.wide} {most}, {row.wide} 0.0")
     wide_shift = row.everywhere(shift)
-    total = row.tree(lambda p: row.function("exp", row.op("fsub", p.x, wide_shift)), last=True)
+    total = row.tree(lambda p: row.code.exp(row.wide, row.op("fsub", p.x, wide_shift)), last=True)
     return row.one("fadd", row.function_of_one("log", total), shift)
 
 
@@ -153,6 +153,20 @@ def least(row: Row, _frame: Frame) -> str:
     return row.extreme(True)
 
 
+def some(row: Row, _frame: Frame) -> str:
+    """Whether a truth value is true."""
+    return _at_most_one(row, row.largest(lambda p: p.x))
+
+
+def every(row: Row, _frame: Frame) -> str:
+    return _at_most_one(row, row.largest(lambda p: p.x, True))
+
+
+def _at_most_one(row: Row, number: str) -> str:
+    """A byte of a truth value as 0.0 or 1.0, whatever its bits."""
+    return row.code.new(f"select i1 {row.code.new(f'fcmp une {row.wide} {number}, 0.0')}, {row.wide} 1.0, {row.wide} 0.0")
+
+
 def paired_sums(row: Streamed, _frame: Frame) -> str:
     """A sum, from the sums of whole blocks of the tree."""
     return row.pairs("fadd")
@@ -186,6 +200,8 @@ RECIPES: Final[dict[str, Recipe]] = {
     "std": deviation,
     "max": largest,
     "min": least,
+    "any": some,
+    "all": every,
 }
 
 
