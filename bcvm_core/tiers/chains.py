@@ -25,7 +25,7 @@ from .pool import pool
 
 if TYPE_CHECKING:
     from ..codegen.rows.chain import Chain
-    from ..fusion.decisions import Decision
+    from ..fusion.decisions import Decision, Record
     from .chain_plan import Kind
 
 _ndarray: Final = np.ndarray
@@ -34,15 +34,16 @@ _MAX_SHAPES: Final = 256
 
 
 class ChainSite(FusedSite):
-    """One chain at run time: called as a `FusedSite` is. A kind of operands that it does not take costs a look into `refused`."""
+    """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
 
-    __slots__ = ("chains", "misfits", "refused")
+    __slots__ = ("chains", "met", "misfits", "records")
 
     def __init__(self, segment: Segment) -> None:
         super().__init__(segment)
         self.chains: dict[Kind, Chain | None] = {}
         self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
-        self.refused: set[tuple[Any, ...]] = set()
+        self.records: dict[Chain, Record] = {}  # of the decision for each
+        self.met: dict[tuple[Any, ...], Chain | None] = {}  # by shapes and types of operands
 
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
@@ -63,19 +64,27 @@ class ChainSite(FusedSite):
 
     def _meet(self, *values: Any) -> Any:
         """A call with operands of another kind than those before, or of one that has no plan."""
-        shapes = tuple([v.shape for v in values])
-        if shapes in self.refused or time.perf_counter_ns() < self.retry_ns:
-            return None
-        found = self._chain_for(values)
+        key = tuple([(v.shape, v.dtype) for v in values])
+        known = key in self.met
+        found = self.met[key] if known else self._chain_for(values)
         if found is None:
             return None
-        before = self.misfits
+        before, started = self.misfits, time.perf_counter_ns()
         result = found.entry(*values)
-        if result is not None:
-            self.entries[tuple([v.dtype for v in values])] = found.entry
-        elif self.misfits != before:
-            self._no_chain("", values)
+        if result is None:
+            if self.misfits != before:
+                self._remember(key, None)
+            return None
+        if not known:
+            self._remember(key, found)
+            self.records[found].measured.note(time.perf_counter_ns() - started)
+        self.entries[tuple([v.dtype for v in values])] = found.entry
         return result
+
+    def _remember(self, key: tuple[Any, ...], found: Chain | None) -> None:
+        if len(self.met) >= _MAX_SHAPES:
+            self.met.clear()
+        self.met[key] = found
 
     def _misfit(self) -> None:
         self.misfits += 1
@@ -83,23 +92,29 @@ class ChainSite(FusedSite):
 
     def _chain_for(self, values: Sequence[Any]) -> Chain | None:
         """The chain for operands like these, planned when they come first."""
-        from ..codegen.rows.chain import NotReady
         from .chain_plan import kind_of
 
-        started = time.perf_counter_ns()
         try:
-            names = tuple([_name_of(v) for v in values])
-            kind = kind_of(values, names)
-            known = self.chains.get(kind)
-            if known is not None or kind in self.chains:
-                return known
-            inputs = inputs_of(values)
+            kind = kind_of(values, tuple([_name_of(v) for v in values]))
         except NotFusable as error:
-            self._no_chain(str(error), values)
+            self._refuse(str(error))
             return None
-        pattern = Pattern(inputs, None, "", 0.0)
-        if len(self.chains) >= _MAX_KINDS:
-            self._forget()
+        if kind not in self.chains:
+            if time.perf_counter_ns() < self.retry_ns:
+                return None
+            self._make(kind, values)
+        found = self.chains.get(kind)
+        if found is None and kind in self.chains:
+            self._remember(tuple([(v.shape, v.dtype) for v in values]), None)
+        return found
+
+    def _make(self, kind: Kind, values: Sequence[Any]) -> None:
+        """Plan the chain for a kind of operands, or note why there is none; nothing while something is still being compiled."""
+        from ..codegen.rows.chain import NotReady
+
+        started = time.perf_counter_ns()
+        pattern = Pattern(inputs_of(values), None, "", 0.0)
+        made: Chain | None = None
         try:
             made = self._plan(kind)
         except (NotFusable, NotReady) as error:
@@ -107,18 +122,16 @@ class ChainSite(FusedSite):
             if WAITING in pattern.reason:
                 self.retry_ns = time.perf_counter_ns() + RETRY_NS
                 self._refuse(pattern.reason)
-                return None
-            self.patterns[len(self.chains)] = pattern
-            self.chains[kind] = None
-            self._no_chain("", values)
-            return None
-        self.refusal = ""
+                return
+        if len(self.chains) >= _MAX_KINDS:
+            self._forget()
         pattern.kernel, pattern.splice_us = made, (time.perf_counter_ns() - started) / 1000
-        self.patterns[len(self.chains)] = pattern
         self.chains[kind] = made
-        self._announce(pattern)
-        self._note(pattern, made, values)
-        return made
+        self.patterns[len(self.chains)] = pattern
+        if made is not None:
+            self.refusal = ""
+            self._announce(pattern)
+            self._note(pattern, made, values)
 
     def _plan(self, kind: Kind) -> Chain:
         """Raises NotFusable, NotReady."""
@@ -133,32 +146,16 @@ class ChainSite(FusedSite):
         return Chain(plan_for(self.segment, kind), self._meet, self._misfit)
 
     def _note(self, pattern: Pattern, made: Chain, values: Sequence[Any]) -> None:
-        """Keep the decision, and what the first calls take."""
+        """Keep the decision; what the first call takes is noted with it."""
         from ..fusion import decisions
         from . import large
 
-        pattern.record = decisions.keep(partial(_decided, self.segment, large.describe(values)))
-        measured = pattern.record.measured
-        entry = made.entry
-
-        def timed(*arrays: Any) -> Any:
-            started = time.perf_counter_ns()
-            result = entry(*arrays)
-            if result is not None:
-                measured.note(time.perf_counter_ns() - started)
-            return result
-
-        timed(*values)
-
-    def _no_chain(self, reason: str, values: Sequence[Any]) -> None:
-        if reason:
-            self.refusal = reason
-        if len(self.refused) >= _MAX_SHAPES:
-            self.refused.clear()
-        self.refused.add(tuple([v.shape for v in values]))
+        pattern.record = self.records[made] = decisions.keep(partial(_decided, self.segment, large.describe(values)))
 
     def _forget(self) -> None:
         self.chains.clear()
+        self.records.clear()
+        self.met.clear()
         self.patterns.clear()
         self.entries.clear()
 

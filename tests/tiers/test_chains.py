@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -186,6 +187,14 @@ def test_integers_run_as_before() -> None:
     for _ in range(3):
         np.testing.assert_array_equal(f(x), np.sum(x * 2, axis=-1))
     assert "one float type" in bcvm.explain(f)
+    y = numbers("float32")((4, 6))  # of the same shape, and taken
+    for _ in range(20):
+        same_bits(f(y), one_by_one(lambda x: np.sum(x * 2, axis=-1), y))
+        if chain_of(f).calls:
+            break
+        loops.wait()
+        time.sleep(0.06)
+    assert chain_of(f).calls
 
 
 def test_numbers_without_axes_are_promoted_as_numpy_does() -> None:
