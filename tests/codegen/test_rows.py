@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bcvm_core import config, fpstatus
+from bcvm_core import config, fpstatus, ops
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.rows import kernels
 from bcvm_core.codegen.rows.entry import _line_job
@@ -262,3 +262,28 @@ def test_exponentials_down_to_nothing(dtype: str) -> None:
             same_bits(made(op, dtype)(y, axis=-1), definition(op, y, axis=-1))
             wide = np.ascontiguousarray(np.broadcast_to(y[:, None], (n + 1, 3)))
             same_bits(made(op, dtype)(wide, axis=0), definition(op, wide, axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cross_entropy(dtype: str) -> None:
+    kernel = made("cross_entropy", dtype)
+    for shape in ((9, 5), (3, 70), (40, 1000), (6,), (4, 7, 11), (0, 3)):
+        x = numbers(shape, dtype, 5, 4.0)
+        classes = shape[0] if len(shape) == 1 else shape[1]
+        places = shape[1:] if len(shape) == 1 else shape[:1] + shape[2:]
+        target = np.asarray(np.random.default_rng(1).integers(0, classes, places))
+        weight = np.abs(numbers((classes,), dtype, 2)) + np.asarray(0.1, dtype)
+        for attrs in (
+            {},
+            {"reduction": "none"},
+            {"reduction": "sum", "label_smoothing": 0.1},
+            {"weight": weight},
+            {"weight": weight, "ignore_index": 1, "reduction": "none"},
+        ):
+            same_bits(kernel(x, target, **attrs), definition("cross_entropy", x, target, **attrs))
+            same_bits(ops.cross_entropy(x, target, **attrs), definition("cross_entropy", x, target, **attrs))
+        share = np.abs(numbers(shape, dtype, 4))
+        same_bits(kernel(x, share), definition("cross_entropy", x, share))
+    for wrong in (np.array([9, 9, 9]), np.array([0, 1])):
+        with pytest.raises((IndexError, ValueError)):
+            kernel(numbers((3, 4), dtype), wrong)

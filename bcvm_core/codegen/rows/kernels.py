@@ -15,6 +15,7 @@ from ...dtypes import BY_NAME
 from ...ops import registry
 from ...ops._rows import UNSET
 from ...ops.layer_forms import check_layer, layer_moments
+from ...ops.losses import class_axis, cross_entropy_of
 from ...ops.nn import affine
 from ...ops.numerics import quiet
 from ..loops import compiler_is_there
@@ -142,6 +143,21 @@ def _of_instances(op: str, dtype: str) -> Kernel:
         if type(x) is np.ndarray and x.ndim >= 3 and x.size and x.flags.c_contiguous:
             return of_groups(x, x.shape[1], weight=weight, bias=bias, eps=eps)
         return definition(x, weight=weight, bias=bias, eps=eps)
+
+    return kernel
+
+
+def _cross_entropy(op: str, dtype: str) -> Kernel:
+    """The log-probabilities by their kernel; the rest picks one of them per row."""
+    entries, definition = _Entries("log_softmax", dtype, _COST_NS["log_softmax"]), registry.row(op).definition
+
+    def kernel(x: Any, target: Any, **attrs: Any) -> Any:
+        logs = None
+        if type(x) is np.ndarray and x.ndim:
+            axis = class_axis(x)
+            entry = entries.known.get(axis) or entries.find(axis, Call(axis, axis, 0, True))
+            logs = None if entry is None else entry(x)
+        return definition(x, target, **attrs) if logs is None else cross_entropy_of(logs, x, target, **attrs)
 
     return kernel
 
@@ -321,6 +337,7 @@ _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] =
     "rms_norm": (_rms_norm, _F),
     "group_norm": (_of_groups, _F),
     "instance_norm": (_of_instances, _F),
+    "cross_entropy": (_cross_entropy, frozenset(("float32", "float64"))),
     "sum": (_totals, _NARROW),
     "prod": (_totals, _F),
     "mean": (_mean, _ALL),
