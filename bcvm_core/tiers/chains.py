@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _ndarray: Final = np.ndarray
 _MAX_KINDS: Final = 64
+_BY_RULE: Final = frozenset(("max", "min", "any", "all"))  # MindSpore's own results or rules
 _MAX_SHAPES: Final = 256
 
 
@@ -38,8 +39,9 @@ class ChainSite(FusedSite):
 
     __slots__ = ("chains", "met", "misfits", "records")
 
-    def __init__(self, segment: Segment) -> None:
-        super().__init__(segment)
+    def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
+        """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
+        super().__init__(segment, uniform=uniform)
         self.chains: dict[Kind, Chain | None] = {}
         self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
         self.records: dict[Chain, Record] = {}  # of the decision for each
@@ -143,7 +145,12 @@ class ChainSite(FusedSite):
             raise NotFusable(reason or "machine code is switched off")
         if not is_ready():
             raise NotFusable("stencils are being compiled")
-        return Chain(plan_for(self.segment, kind), self._meet, self._misfit)
+        if self.uniform and (set(kind.dtypes) != {"float32"} or not _BY_RULE.isdisjoint(self.segment.names)):
+            raise NotFusable("rows of other types than float32, or extremes, under MindSpore's rules")
+        plan = plan_for(self.segment, kind)
+        if self.uniform and plan.form == 1 and plan.inner == plan.ndim:
+            raise NotFusable("a number without axes under MindSpore's rules")
+        return Chain(plan, self._meet, self._misfit)
 
     def _note(self, pattern: Pattern, made: Chain, values: Sequence[Any]) -> None:
         """Keep the decision; what the first call takes is noted with it."""

@@ -43,7 +43,7 @@ class Runner(Protocol):
 
     def followed(self, epilogue: Epilogue) -> Callable[..., Any]: ...
 
-    def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]] | None: ...
+    def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]: ...
 
 
 def is_load(instruction: Instruction) -> bool:
@@ -122,9 +122,7 @@ class PlanWriter:
 
     def _begin_chain(self, segment: Segment) -> None:
         """The same for a chain, within which segments lie."""
-        made = self.runner.chained(segment)
-        if made is not None:
-            self._begin(f"g{segment.first}", *made)
+        self._begin(f"g{segment.first}", *self.runner.chained(segment))
 
     def _begin_segment(self, segment: Segment) -> None:
         """What follows up to the segment's end runs only when its kernel does not."""

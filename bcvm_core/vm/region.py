@@ -370,16 +370,15 @@ class RegionRunner:
         adapter = self._adapter()
         return site if adapter is None else adapter.fused(site)
 
-    def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]] | None:
-        """The same for a chain of ops with reductions among them; None for tensors of other libraries, whose reductions have rules."""
-        if self.personality != "numpy":
-            return None
+    def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]:
+        """The same for a chain of ops with reductions among them."""
         whole = self._as_whole(segment)
-        site = ChainSite(whole or segment)
+        site = ChainSite(whole or segment, uniform=self.personality != "numpy")
         self.chains[segment.first] = site
         if whole is not None:
             self.whole = site
-        return site.segment, site
+        adapter = self._adapter()
+        return site.segment, site if adapter is None else adapter.fused(site, rows=True)
 
     def _adapter(self) -> base.TensorAdapter | None:
         """How the tensors of the region's library are read; None for arrays."""
