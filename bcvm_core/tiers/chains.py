@@ -37,14 +37,14 @@ _MAX_SHAPES: Final = 256
 class ChainSite(FusedSite):
     """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
 
-    __slots__ = ("chains", "met", "misfits", "records")
+    __slots__ = ("chains", "met", "misfits", "decided")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
         super().__init__(segment, uniform=uniform)
         self.chains: dict[Kind, Chain | None] = {}
         self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
-        self.records: dict[Chain, Record] = {}  # of the decision for each
+        self.decided: dict[Chain, Record] = {}  # of the decision for each
         self.met: dict[tuple[Any, ...], Chain | None] = {}  # by shapes and types of operands
 
     def __call__(self, *values: Any) -> Any:
@@ -79,7 +79,7 @@ class ChainSite(FusedSite):
             return None
         if not known:
             self._remember(key, found)
-            self.records[found].measured.note(time.perf_counter_ns() - started)
+            self.decided[found].measured.note(time.perf_counter_ns() - started)
         self.entries[tuple([v.dtype for v in values])] = found.entry
         return result
 
@@ -157,11 +157,11 @@ class ChainSite(FusedSite):
         from ..fusion import decisions
         from . import large
 
-        pattern.record = self.records[made] = decisions.keep(partial(_decided, self.segment, large.describe(values)))
+        pattern.record = self.decided[made] = decisions.keep(partial(_decided, self.segment, large.describe(values)))
 
     def _forget(self) -> None:
         self.chains.clear()
-        self.records.clear()
+        self.decided.clear()
         self.met.clear()
         self.patterns.clear()
         self.entries.clear()

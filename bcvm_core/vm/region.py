@@ -374,6 +374,7 @@ class RegionRunner:
         """The same for a chain of ops with reductions among them."""
         whole = self._as_whole(segment)
         site = ChainSite(whole or segment, uniform=self.personality != "numpy")
+        site.where = self._place(segment.first)
         self.chains[segment.first] = site
         if whole is not None:
             self.whole = site
