@@ -341,7 +341,7 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], tuple[str, ...]]]:
             for pc, call in list(plan.sites.items()):
                 if (key := _key(instructions[pc])) is not None:
                     calls.setdefault(key, []).append(call)
-            for kernel in list(plan.segments.values()):
+            for kernel in (*plan.segments.values(), *plan.chains.values()):  # a chain marks its ops last
                 if not kernel.calls:
                     continue
                 for pc in kernel.segment.pcs:

@@ -61,8 +61,11 @@ class TensorAdapter(Protocol):
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """Unwrap (without copying), promote as the library does, run `kernel_call(*arrays, **attrs)`, wrap the result."""
 
-    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """`kernel`, which takes arrays and gives arrays or None, as a function of the library's tensors; None where it must not run."""
+    def fused(self, kernel: Callable[..., Any], rows: bool = False) -> Callable[..., Any]:
+        """`kernel`, which takes arrays and gives arrays or None, as a function of the library's tensors; None where it must not run.
+
+        `rows`: it reduces rows, so the order of axes matters to it.
+        """
 
     def direct(self, region: Callable[..., Any], entry: Any, tensors: Sequence[Any], guards: Sequence[Any], in_tuple: bool) -> Direct:
         """The form in which `entry`, of a kernel, takes a region's place for tensors like these. Raises ValueError where there is none."""

@@ -53,7 +53,7 @@ class _SpecAdapter:
     def call(self, op: OpInfo, kernel_call: Callable[..., Any], operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         raise Decline("a tensor specification has no data to run on")
 
-    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def fused(self, kernel: Callable[..., Any], rows: bool = False) -> Callable[..., Any]:
         return lambda *values: None
 
     def direct(self, region: Callable[..., Any], entry: Any, tensors: Sequence[Any], guards: Sequence[Any], in_tuple: bool) -> base.Direct:

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..ops import registry
 from . import policies
+from .chains import ROW_OPS
 from .groups import Group, Shape, Step, Value, broadcast
 from .machine import Machine, Prediction
 
@@ -73,9 +74,10 @@ def part_of(
 def _work(group: Group, steps: Sequence[Step]) -> dict[str, float]:
     """Operations by kind."""
     out: dict[str, float] = {}
-    shape = full_shape(group, steps)
+    by_rows = any(step.op in ROW_OPS for step in steps)  # what is small, a number per row, is worked out once there
+    shape = () if by_rows else full_shape(group, steps)
     for step in steps:
-        kind, amount = group.work_at(step, shape)
+        kind, amount = group.work_at(step, group.values[step.result].shape if by_rows else shape)
         out[kind] = out.get(kind, 0.0) + amount
     return out
 

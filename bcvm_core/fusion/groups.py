@@ -14,8 +14,9 @@ import numpy as np
 
 from ..dtypes import BY_NAME
 from ..ops import registry
+from .chains import ROW_OPS
 from .machine import ARITHMETIC, DIVISION, FUNCTION, PRODUCT
-from .segments import Scalar, Segment
+from .segments import Scalar, Segment, SegmentOp
 
 Shape = tuple[int, ...]
 _FUNCTION_FROM: Final = 10.0  # flops per element from which an elementwise op is a function like exp, below it is arithmetic
@@ -129,11 +130,28 @@ def of_segment(segment: Segment, inputs: Sequence[Value]) -> Group:
     for op in segment.ops:
         operands = tuple(number[p] for p in op.operands if not isinstance(p, Scalar))
         given = [values[k] for k in operands]
+        if op.op in ROW_OPS:
+            number[op.dest] = len(values)
+            steps.append(Step(op.op, operands, len(values), op.attrs))
+            values.append(Value(_reduced(op, given[0].shape), given[0].dtype))
+            continue
         widest = max(given, key=lambda v: BY_NAME[v.dtype].numpy.itemsize)
         number[op.dest] = len(values)
         steps.append(Step(op.op, operands, len(values), op.attrs))
         values.append(Value(broadcast(*[v.shape for v in given]), widest.dtype, all(v.in_order for v in given)))
     return Group(tuple(values), tuple(steps), tuple(number[r] for r in segment.outputs))
+
+
+def _reduced(op: SegmentOp, shape: Shape) -> Shape:
+    """The shape of the result of an op over rows."""
+    row, attrs = ROW_OPS[op.op], dict(op.attrs)
+    if row.fills:
+        return shape
+    axis = attrs.get("axis", row.axis)
+    axes = range(len(shape)) if axis is None else [a % len(shape) for a in (axis if isinstance(axis, tuple) else (axis,))]
+    if attrs.get("keepdims"):
+        return tuple(1 if k in axes else n for k, n in enumerate(shape))
+    return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
 def attention(batch: int, heads: int, length: int, size: int, *, keys: int | None = None, dtype: str = "float32") -> Group:

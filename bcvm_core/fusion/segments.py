@@ -5,7 +5,7 @@ A segment says nothing of element types or shapes: those are decided when the te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..isa.constants import SCALAR_TYPES
 from ..isa.program import Arg, Instruction, Program, read_by
 from ..ops import registry
 
+Joins = Callable[["SegmentOp", "list[SegmentOp]"], bool]
 MIN_OPS = 2  # one op is a kernel of its own already
 _NEUTRAL = frozenset({"FUSE_START", "FUSE_END", "NOP"})  # may stand inside without belonging to it
 
@@ -33,6 +34,7 @@ class SegmentOp:
     operands: tuple[int | Scalar, ...]
     attrs: tuple[tuple[str, Any], ...]
     dest: int
+    named: tuple[str, ...] = ()  # what the last operands are called, where they are passed by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +87,22 @@ def find(program: Program, barred: frozenset[int] = frozenset()) -> list[Segment
     """The segments of a straight-line program, in order. Instructions in `barred` belong to none."""
     code = program.instructions
     reads_after = last_reads(code)
-    found = [_segment(run, reads_after) for run in _runs(program, barred) if len(run) >= MIN_OPS]
+    runs = runs_of(program, barred, lambda pc, instruction: op_of(pc, instruction, program.consts))
+    found = [segment_of(run, reads_after) for run in runs if len(run) >= MIN_OPS]
     return [s for s in found if s.inputs and s.outputs]
 
 
-def _runs(program: Program, barred: frozenset[int]) -> Iterator[list[SegmentOp]]:
-    """Ops that follow each other; what lies between must not depend on a run it interrupts."""
+def runs_of(
+    program: Program, barred: frozenset[int], find_op: Callable[[int, Instruction], SegmentOp | None], joins: Joins | None = None
+) -> Iterator[list[SegmentOp]]:
+    """Ops that follow each other; what lies between must not depend on a run it interrupts. `joins(op, run)`: may it follow the run?"""
     run: list[SegmentOp] = []
     for pc, instruction in enumerate(program.instructions):
-        op = None if pc in barred else op_of(pc, instruction, program.consts)
+        op = None if pc in barred else find_op(pc, instruction)
         if op is not None:
+            if run and joins is not None and not joins(op, run):
+                yield run
+                run = []
             run.append(op)
         elif run and not is_neutral(instruction):
             yield run
@@ -156,7 +164,8 @@ def last_reads(code: Sequence[Instruction]) -> dict[int, int]:
     return last
 
 
-def _segment(run: list[SegmentOp], last_read: dict[int, int]) -> Segment:
+def segment_of(run: list[SegmentOp], last_read: dict[int, int]) -> Segment:
+    """A run as a segment: what it reads, and what is read after it."""
     inside = {op.dest for op in run}
     members = {op.pc for op in run}
     end = run[-1].pc

@@ -24,6 +24,7 @@ _HARDLY = 1.05  # times as long as the fastest: the model is no finer
 _MAX_SMALL = 3  # results that are worked out before the rest
 
 WHOLE, BLOCKED, SMALL_FIRST, ONE_BY_ONE = "one kernel", "one kernel in blocks", "small results first", "op by op"
+APART = "reductions by themselves"
 
 
 def decide(
@@ -130,6 +131,38 @@ def _cone(group: Group, maker: dict[int, int], last: int) -> tuple[int, ...]:
             found.add(k)
             todo += [maker[v] for v in group.steps[k].operands if v in maker]
     return tuple(sorted(found))
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def rows(group: Group, figures: InForce) -> Decision:
+    """The decision for reductions and what is around them where rows fit the cache: one kernel, whatever the figures say.
+
+    The others are recorded with what they would take: reductions by themselves between elementwise kernels, and op by op.
+    """
+    machine = figures.machine
+    runs: list[list[int]] = []
+    for k, step in enumerate(group.steps):
+        if runs and step.kind == "elementwise" == group.steps[runs[-1][-1]].kind:
+            runs[-1].append(k)
+        else:
+            runs.append([k])
+    found = [
+        Candidate(WHOLE, (part_of(group, range(len(group.steps)), machine),)),
+        Candidate(APART, tuple(part_of(group, run, machine, alone=len(run) == 1) for run in runs)),
+        Candidate(ONE_BY_ONE, tuple(part_of(group, (k,), machine, 1, alone=True) for k in range(len(group.steps)))),
+    ]
+    if len(runs) == len(group.steps):
+        del found[1]
+    whole = found[0]
+    others = [Candidate(c.name, c.parts, _against_rows(whole, c)) for c in found[1:]]
+    return Decision(group, figures.source, (whole, *others), whole, runs=True)
+
+
+def _against_rows(whole: Candidate, other: Candidate) -> str:
+    ratio = other.predicted_ns / whole.predicted_ns
+    return _slower(ratio) if ratio > 1 else "what lies between would go through memory whole"
 
 
 # -- others ---------------------------------------------------------------------------------------

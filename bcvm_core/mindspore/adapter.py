@@ -46,9 +46,9 @@ class Adapter:
         """The tensor's memory; as `memory.view`."""
         return memory.view(value)
 
-    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def fused(self, kernel: Callable[..., Any], rows: bool = False) -> Callable[..., Any]:
         """A fused kernel over tensors; it sees arrays of one float type, for which MindSpore's promotion is NumPy's."""
-        return _fused(kernel)
+        return _fused(kernel, rows)
 
     def direct(self, *site: Any) -> base.Direct:
         """As `DirectSite`."""
@@ -101,7 +101,7 @@ class Adapter:
             return _run(op, kernel_call, operands, given, dialect)
 
 
-def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def _fused(kernel: Callable[..., Any], rows: bool) -> Callable[..., Any]:
     """As `TensorAdapter.fused` says."""
 
     def call(*values: Any) -> Any:
@@ -110,7 +110,9 @@ def _fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
         try:
             pending.settle()
             arrays = list(map(memory.view, values))
-            last = memory.within.program and all(map(order.channels_innermost, arrays))  # dense, so the kernel sees them as that
+            last = (
+                not rows and memory.within.program and all(map(order.channels_innermost, arrays))
+            )  # dense, so the kernel sees them as that
             result = kernel(*([x.transpose(order.LAST) for x in arrays] if last else arrays))
         except Decline:
             return None

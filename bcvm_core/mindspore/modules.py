@@ -130,9 +130,9 @@ def give(value: Any, originals: dict[int, Any]) -> Any:
     return value
 
 
-def fused(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def fused(kernel: Callable[..., Any], rows: bool = False) -> Callable[..., Any]:
     """A kernel of arrays as a function of held tensors."""
-    return ADAPTER.fused(kernel)
+    return ADAPTER.fused(kernel, rows)
 
 
 def step(site: CallSite) -> Callable[..., Any]:

@@ -99,11 +99,30 @@ def _cross_entropy(
     x: Any, target: Any, *, weight: Any = None, ignore_index: Any = -100, label_smoothing: Any = 0.0, reduction: Any = "mean"
 ) -> Any:
     array, values = open_up(x)
-    axis = 0 if array.ndim == 1 else 1
     if array.ndim == 0:
         raise ValueError("cross_entropy needs a class axis")
+    logs = _log_probabilities(values, class_axis(array))
+    return cross_entropy_of(logs, array, target, weight, ignore_index, label_smoothing, reduction)
+
+
+def class_axis(array: _Array) -> int:
+    """The axis of the classes."""
+    return 0 if array.ndim == 1 else 1
+
+
+@quiet
+def cross_entropy_of(
+    logs: _Array,
+    array: _Array,
+    target: Any,
+    weight: Any = None,
+    ignore_index: Any = -100,
+    label_smoothing: Any = 0.0,
+    reduction: Any = "mean",
+) -> Any:
+    """cross_entropy of `array`, whose log-probabilities are known."""
+    axis = class_axis(array)
     goal = trees.tensor(target)
-    logs = _log_probabilities(values, axis)
     kind = logs.dtype.type
     w = np.ones(array.shape[axis], logs.dtype) if weight is None else trees.tensor(weight).astype(logs.dtype, copy=False)
     if w.shape != (array.shape[axis],):

@@ -27,14 +27,15 @@ from .log import logger
 from .pool import pool
 
 if TYPE_CHECKING:
+    from ..codegen.rows.chain import Chain
     from ..fusion import decisions
     from . import large
 
 _ndarray: Final = np.ndarray
 _MAX_PATTERNS: Final = 32
 _TIMED_CALLS: Final = 3
-_RETRY_NS: Final = 50_000_000
-_WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
+RETRY_NS: Final = 50_000_000
+WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ class Pattern:
     """What was decided for one pattern of operands."""
 
     inputs: tuple[Input, ...]
-    kernel: kernels.FusedKernel | None
+    kernel: kernels.FusedKernel | Chain | None
     reason: str  # why there is no kernel
     splice_us: float
     prepared: bool = False  # before anything of this pattern came
@@ -139,8 +140,8 @@ class FusedSite:
             self._refuse(str(error))
             return None
         pattern = self._splice(inputs, types, started)
-        if pattern.kernel is None and _WAITING in pattern.reason:
-            self.retry_ns = time.perf_counter_ns() + _RETRY_NS
+        if pattern.kernel is None and WAITING in pattern.reason:
+            self.retry_ns = time.perf_counter_ns() + RETRY_NS
             return None
         self.entries[types] = entry = None if pattern.kernel is None else self._decided(types, pattern, values)
         return entry
@@ -151,7 +152,7 @@ class FusedSite:
         from . import large  # the machine model comes with the first kernel
 
         kernel = pattern.kernel
-        assert kernel is not None
+        assert isinstance(kernel, kernels.FusedKernel)
         if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
             return kernel.entry
         pattern.large, figures = large.direct(kernel, self.segment)

@@ -99,8 +99,10 @@ def standing(op: OpInfo) -> tuple[KernelEntry, ...]:
 _AS_TENSOR = {"pybool": "bool", "pyint": "int64", "pyfloat": "float64"}  # what NumPy's functions make of a Python value
 
 
-def _element_type(signature: Signature) -> str | None:
+def _element_type(op: OpInfo, signature: Signature) -> str | None:
     """The one element type of all operands, None when they differ."""
+    if op.name in _BY_FIRST and signature.operands:
+        return signature.operands[0].dtype
     names = {_AS_TENSOR.get(c.dtype, c.dtype) for c in signature.operands}
     return names.pop() if len(names) == 1 else None
 
@@ -117,9 +119,12 @@ def makes_templates(op: OpInfo) -> bool:
 
 
 _OVER_ROWS = frozenset(
-    "softmax log_softmax logsumexp layer_norm layer_norm_parts rms_norm group_norm instance_norm "
-    "sum prod mean var std argmax argmin cumsum cumprod".split()
+    (
+        "softmax log_softmax logsumexp layer_norm layer_norm_parts rms_norm group_norm instance_norm cross_entropy "
+        "sum prod mean var std argmax argmin cumsum cumprod"
+    ).split()
 )
+_BY_FIRST = frozenset(("cross_entropy",))  # kernels for the type of the first operand
 
 
 @functools.cache
@@ -139,14 +144,14 @@ def _template(op: OpInfo, dtype_name: str) -> KernelEntry | None:
         return None
 
     def accepts(signature: Signature) -> bool:
-        return _element_type(signature) == dtype_name
+        return _element_type(op, signature) == dtype_name
 
     return KernelEntry(f"{op.name}.template.{dtype_name}", op.name, fn, "template", "generated once for the element type", accepts)
 
 
 def generated(op: OpInfo, signature: Signature) -> tuple[KernelEntry, ...]:
     """The generated kernels that take a signature."""
-    name = _element_type(signature)
+    name = _element_type(op, signature)
     entry = None if name not in dtypes.BY_NAME else _template(op, str(name))
     return () if entry is None else (entry,)
 

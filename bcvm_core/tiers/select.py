@@ -35,13 +35,14 @@ _ndarray = np.ndarray
 class _Plan:
     """What a key leads to: the function to call, where to count it, the signature, and who writes `out`."""
 
-    __slots__ = ("counter", "fn", "signature", "takes_out")
+    __slots__ = ("counter", "direct", "fn", "signature", "takes_out")
 
     def __init__(self, fn: Callable[..., Any], counter: Counter, signature: int, takes_out: bool = False) -> None:
         self.fn = fn
         self.counter = counter
         self.signature = signature
         self.takes_out = takes_out
+        self.direct: Any = getattr(fn, "direct", None)  # of kernels over rows: the short way (`codegen/rows/direct.py`)
 
 
 class CallSite:
@@ -52,7 +53,7 @@ class CallSite:
     Raises Decline when this call is Python's; other exceptions are the op's own.
     """
 
-    __slots__ = ("__weakref__", "_key", "_special", "_state", "op", "shape_hint", "signature", "syntax", "where")
+    __slots__ = ("__weakref__", "_direct", "_key", "_special", "_state", "op", "shape_hint", "signature", "syntax", "where")
 
     def __init__(self, op: str | OpInfo, *, syntax: bool | None = None, shape_hint: object = None) -> None:
         self.op = registry.row(op) if isinstance(op, str) else op
@@ -63,15 +64,26 @@ class CallSite:
         self._key = keys.maker(self.op)
         self._special = keys.special_attrs(self.op)
         self._state: tuple[int, dict[Any, _Plan]] = (-1, {})
+        self._direct: tuple[int, Callable[..., Any], _Plan] | None = None  # the pool's version, and who does what was called last
 
     def __call__(self, *operands: Any, **attrs: Any) -> Any:
+        direct = self._direct
+        if direct is not None and direct[0] == pool.version:
+            result = direct[1](*operands, **attrs)
+            if result is not None:
+                direct[2].counter.calls += 1
+                self.signature = direct[2].signature
+                return result
         if attrs and not self._special.isdisjoint(attrs):
             if "out" in attrs:
                 return self._call_special(operands, attrs)
             longer = self._plan_for(operands, attrs)
             longer.counter.calls += 1
             self.signature = longer.signature
-            return longer.fn(*operands, **attrs)
+            result = longer.fn(*operands, **attrs)
+            if longer.direct is not None:
+                self._learn(longer, operands, attrs)
+            return result
         state = self._state
         if state[0] != pool.version:
             state = self._state = (pool.version, {})
@@ -81,7 +93,16 @@ class CallSite:
             plan = self._select(state[1], key, operands, attrs)
         plan.counter.calls += 1
         self.signature = plan.signature
-        return plan.fn(*operands, **attrs)
+        if plan.direct is None:
+            return plan.fn(*operands, **attrs)
+        result = plan.fn(*operands, **attrs)
+        self._learn(plan, operands, attrs)
+        return result
+
+    def _learn(self, plan: _Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> None:
+        """Let calls like this one take the short way from now on."""
+        if plan.direct.learn(operands, attrs):
+            self._direct = (pool.version, plan.direct.function, plan)
 
     def known(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Counter, Callable[..., Any]] | None:
         """(where it is counted, its function) of a call like one that was made; None where its operands are more than arrays.
@@ -149,7 +170,7 @@ class CallSite:
         except (Decline, SignatureError) as reason:  # a full signature table is no reason to fail
             plan = _Plan(_refusal(str(reason)), Counter(), 0)
         if clock.on:
-            plan.fn = clock.timed(self, plan.fn)
+            plan.fn, plan.direct = clock.timed(self, plan.fn), None
         if len(cache) >= config.current.site_cache:
             cache.clear()
         cache[key] = plan
@@ -171,7 +192,7 @@ class CallSite:
         self._announce(signature, slot, flat, started)
         plan = _plan_of_slot(self.op, slot)
         if beside.on:
-            plan.fn = beside.guarded(self.op, plan.fn, tuple(operands))
+            plan.fn, plan.direct = beside.guarded(self.op, plan.fn, tuple(operands)), None
         return plan
 
     def _is_python(self, flat: Sequence[Any]) -> bool:
@@ -299,6 +320,13 @@ def execute(op: OpInfo, operands: Iterable[Any], attrs: Mapping[str, Any]) -> An
     site = _eager.get(op.name)
     if site is None or site.op is not op:
         site = _eager[op.name] = CallSite(op, syntax=False)
+    direct = site._direct
+    if direct is not None and direct[0] == pool.version:  # as in a call of the site, which takes longer to enter
+        result = direct[1](*operands, **attrs)
+        if result is not None:
+            direct[2].counter.calls += 1
+            site.signature = direct[2].signature
+            return result
     return site(*operands, **attrs)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .. import config
 from ..errors import Decline
 from ..frontend.lowering import RegionCode, op_name
-from ..fusion import epilogues
+from ..fusion import chains, epilogues
 from ..fusion.epilogues import Epilogue
 from ..fusion.segments import Segment, find
 from ..isa.program import Arg, Instruction, Program
@@ -43,6 +43,8 @@ class Runner(Protocol):
 
     def followed(self, epilogue: Epilogue) -> Callable[..., Any]: ...
 
+    def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]: ...
+
 
 def is_load(instruction: Instruction) -> bool:
     """Does the instruction take a value out of an attribute or a container?"""
@@ -59,8 +61,7 @@ class PlanWriter:
         self.namespace: dict[str, Any] = {"read_attribute": read_attribute, "step": on_step, "store_item": store_item, "commit": commit}
         self.namespace["__name__"] = f"{__package__}.steps"
         self.lines: list[str] = []
-        self.open: tuple[Segment, list[str]] | None = None  # the segment under way, and the lines before it
-        self.around: tuple[Epilogue, list[str]] | None = None  # the same of the product with its tail
+        self.open: list[tuple[int, list[str]]] = []  # where what is under way ends (product, chain, segment), and the lines before it
         self.params: list[str] = []
         self.checks = Checks(self.program)
         self.namespace["check"] = check
@@ -69,10 +70,12 @@ class PlanWriter:
         """`def steps(...)`; for a region with a write the result is a function that commits it."""
         write_at = self.runner.code.write_at
         look_at = self._look_at() if self.runner.hidden else -1
-        segments, products = self._segments()
+        segments, products, mixed = self._segments()
         for pc, instruction in enumerate(self.program.instructions):
             if pc in products:
                 self._begin_epilogue(products[pc])
+            if pc in mixed:
+                self._begin_chain(mixed[pc])
             if pc in segments:
                 self._begin_segment(segments[pc])
             self.lines += self._checks(instruction)
@@ -85,24 +88,28 @@ class PlanWriter:
             self.lines.append(self._line(pc, instruction))
             if pc == look_at:
                 self.lines.append(self._look(pc))
-            if self.open is not None and pc == self.open[0].pcs[-1]:
+            while self.open and pc == self.open[-1][0]:
                 self._end_segment()
-            if self.around is not None and pc == self.around[0].pcs[-1]:
-                self._end_epilogue()
         return self._function(self.lines)
 
-    def _segments(self) -> tuple[dict[int, Segment], dict[int, Epilogue]]:
-        """Segments that run as one kernel, by the pc of their first op, and products with tails; none while ops are watched one by one."""
+    def _segments(self) -> tuple[dict[int, Segment], dict[int, Epilogue], dict[int, Segment]]:
+        """Segments that run as one kernel, by the pc of their first op, products with tails, and chains, which take no part in those.
+
+        None while ops are watched one by one.
+        """
         if self.on_step is not None or not config.current.fuse:
-            return {}, {}
+            return {}, {}, {}
         code = self.runner.code
         barred = set(range(len(self.program.instructions)))
         barred -= set(range(code.write_at if code.write_at is not None else len(barred)))
         if self.runner.hidden:
             barred |= set(range(self._look_at() + 1))
         found = find(self.program, frozenset(barred))
-        products = epilogues.find(self.program, frozenset(barred | code.member_pcs))
-        return {segment.first: segment for segment in found}, {e.pcs[0]: e for e in products if epilogues.encloses(e, found)}
+        products = [
+            e for e in epilogues.find(self.program, frozenset(barred | self.runner.code.member_pcs)) if epilogues.encloses(e, found)
+        ]
+        mixed = chains.around(self.program, frozenset(barred.union(*(e.pcs for e in products))), found)
+        return {s.first: s for s in found}, {e.pcs[0]: e for e in products}, {s.first: s for s in mixed}
 
     def _begin_epilogue(self, epilogue: Epilogue) -> None:
         """What follows up to the tail's end runs only when it was not done on blocks of the product."""
@@ -110,32 +117,30 @@ class PlanWriter:
         self.namespace[name] = self.runner.followed(epilogue)
         self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in epilogue.inputs)})")
         self.lines += ["if fused is not None:", f"    r{epilogue.tail.outputs[0]} = fused", "else:"]
-        self.around = (epilogue, self.lines)
+        self.open.append((epilogue.pcs[-1], self.lines))
         self.lines = []
 
-    def _end_epilogue(self) -> None:
-        assert self.around is not None
-        body, self.lines = self.lines, self.around[1]
-        self.lines += [f"    {line}" for line in body]
-        self.around = None
+    def _begin_chain(self, segment: Segment) -> None:
+        """The same for a chain, within which segments lie."""
+        self._begin(f"g{segment.first}", *self.runner.chained(segment))
 
     def _begin_segment(self, segment: Segment) -> None:
         """What follows up to the segment's end runs only when its kernel does not."""
-        name = f"f{segment.first}"
-        segment, self.namespace[name] = self.runner.fused(segment)
+        self._begin(f"f{segment.first}", *self.runner.fused(segment))
+
+    def _begin(self, name: str, segment: Segment, kernel: Callable[..., Any]) -> None:
+        self.namespace[name] = kernel
         results = [f"r{r}" for r in segment.outputs]
         self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in segment.inputs)})")
         self.lines.append("if fused is not None:")
         self.lines.append(f"    {', '.join(results)} = fused")
         self.lines.append("else:")
-        self.open = (segment, self.lines)
+        self.open.append((segment.pcs[-1], self.lines))
         self.lines = []
 
     def _end_segment(self) -> None:
-        assert self.open is not None
-        body, self.lines = self.lines, self.open[1]
+        body, self.lines = self.lines, self.open.pop()[1]
         self.lines += [f"    {line}" for line in body]
-        self.open = None
 
     def _look_at(self) -> int:
         """The last load of a value out of a container or attribute."""

@@ -15,11 +15,13 @@ from ..devices import base
 from ..errors import Decline, StrictError, Where
 from ..events import Bound, HandedBack, bus
 from ..frontend.lowering import RegionCode, op_name
+from ..fusion.chains import ROW_OPS
 from ..fusion.epilogues import Epilogue
 from ..fusion.segments import Segment
 from ..isa.hints import ANY, ShapeHint
 from ..isa.program import read_by
 from ..ops import registry
+from ..tiers.chains import ChainSite
 from ..tiers.clock import Timing, clock
 from ..tiers.fuse import FusedSite
 from ..tiers.select import CallSite, Place
@@ -78,7 +80,8 @@ class Region:
     @property
     def fused(self) -> list[FusedSite]:
         """The segments that run as one kernel, for all operand types met."""
-        return [site for plan in list(self.plans.values()) if isinstance(plan, RegionRunner) for site in plan.segments.values()]
+        plans = [plan for plan in list(self.plans.values()) if isinstance(plan, RegionRunner)]
+        return [site for plan in plans for site in (*plan.chains.values(), *plan.segments.values())]
 
     # -- binding ----------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ class Region:
         types = (np.ndarray,) * len(code.inputs) + tuple(map(type, code.callable_values))
         try:
             runner = RegionRunner(self, code, "numpy", False, types)
-            for site in runner.segments.values():
+            for site in (*runner.segments.values(), *runner.chains.values()):
                 site.prepare(dtype)
         except (Decline, RecursionError):
             return
@@ -166,6 +169,7 @@ class RegionRunner:
         "types",
         "sites",
         "segments",
+        "chains",
         "whole",
         "steps",
         "shapes",
@@ -182,6 +186,7 @@ class RegionRunner:
         self.types = tuple(types[i] for i in self.order)
         self.sites: dict[int, CallSite] = {}
         self.segments: dict[int, FusedSite] = {}
+        self.chains: dict[int, ChainSite] = {}
         self.whole: FusedSite | None = None  # the kernel that does all of the region, where there is one
         self.shapes: list[Any] = []  # of the latest inputs
         self.ahead = False  # made before anything of these types came, and not counted yet
@@ -353,7 +358,8 @@ class RegionRunner:
         site.where = self._place(segment.first)
         self.segments[segment.first] = site
         adapter = self._adapter()
-        self.whole = None if whole is None else site
+        if whole is not None:
+            self.whole = site
         return site.segment, site if adapter is None else adapter.fused(site)
 
     def followed(self, epilogue: Epilogue) -> Callable[..., Any]:
@@ -363,6 +369,17 @@ class RegionRunner:
         site = self.segments[epilogue.pcs[0]] = EpilogueSite(epilogue, uniform=self.personality != "numpy")
         adapter = self._adapter()
         return site if adapter is None else adapter.fused(site)
+
+    def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]:
+        """The same for a chain of ops with reductions among them."""
+        whole = self._as_whole(segment)
+        site = ChainSite(whole or segment, uniform=self.personality != "numpy")
+        site.where = self._place(segment.first)
+        self.chains[segment.first] = site
+        if whole is not None:
+            self.whole = site
+        adapter = self._adapter()
+        return site.segment, site if adapter is None else adapter.fused(site, rows=True)
 
     def _adapter(self) -> base.TensorAdapter | None:
         """How the tensors of the region's library are read; None for arrays."""
@@ -379,7 +396,7 @@ class RegionRunner:
             return None
         if code.inputs != self.region.code.inputs:
             return None
-        if not segment.is_joined:
+        if not segment.is_joined and not any(op.op in ROW_OPS for op in segment.ops):
             return None
         results = self._results()
         if results is None or set(results) != set(segment.outputs) or len(set(results)) != len(results):

@@ -57,6 +57,28 @@ def test_running_sums_and_products(op: str, dtype: str) -> None:
         same_bits(found, definition(op, x, axis=0))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_softmax_of_columns(op: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = made(op, dtype)
+    for k, n in enumerate(LENGTHS):
+        for width in WIDTHS[k % 3 :: 3]:
+            x = numbers((2, n, width), dtype, n, 3.0)
+            same_bits(kernel(x, axis=1), definition(op, x, axis=1))
+    for shape in ((1300, 700), (3, 50, 1100)):  # cut up
+        x = numbers(shape, dtype)
+        same_bits(kernel(x, axis=-2), definition(op, x, axis=-2))
+    x = numbers((70, 5), dtype)
+    for column, value in enumerate((np.nan, np.inf, -np.inf, 0.0)):
+        x[:, column] = value if column == 2 else x[:, column]
+        x[3, column] = value
+    same_bits(kernel(x, axis=0), definition(op, x, axis=0))
+    monkeypatch.setattr(kernels.registry, "row", lambda name: type("Row", (), {"definition": None}))
+    native = kernels.kernel_for(op, dtype)
+    assert native is not None
+    assert native(x, axis=0).shape == x.shape  # the definition cannot be called
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_shape_axis_and_stride(data: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +11,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bcvm_core import config, fpstatus
+from bcvm_core import config, fpstatus, ops
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.rows import kernels
+from bcvm_core.codegen.rows.entry import _line_job
+from bcvm_core.codegen.rows.loop import row_loop
+from bcvm_core.codegen.stencils import offsets
 from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.ops import registry
 
@@ -221,3 +226,64 @@ def test_large_calls_are_cut_up_with_the_same_bits(op: str) -> None:
     for shape in ((3000, 1000), (9, 300_001)):
         x = numbers(shape, "float32")
         same_bits(kernel(x, **attrs_of(op)), definition(op, x, **attrs_of(op)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "logsumexp"])
+def test_what_is_masked_out_goes_through_no_tiny_numbers(op: str, dtype: str) -> None:
+    """Processors take a hundred times as long over them, and raise underflow."""
+    made(op, dtype)
+    loop = row_loop(op, dtype)
+    x = numbers((40, 100), dtype)
+    for mask in (-1e9, -np.inf, -1e4):
+        y = np.where(x > 0, x, np.asarray(mask, x.dtype))
+        out = np.empty_like(y)
+        for kernel, shape in ((loop.rows, (40, 100, 1)), (loop.columns, (1, 40, 100))):
+            if not kernel:
+                continue
+            job = ctypes.create_string_buffer(
+                struct.pack("<8q", kernel, *shape, loops.address(y), loops.address(out), 0, 0) + bytes(offsets.L_ARGUMENTS)
+            )
+            _line_job()(ctypes.addressof(job))
+            (status,) = struct.unpack_from("<q", job, offsets.L_JOB_STATUS)
+            assert not status & offsets.EVENTS & ~offsets.HARD
+        same_bits(made(op, dtype)(y, axis=-1), definition(op, y, axis=-1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_exponentials_down_to_nothing(dtype: str) -> None:
+    end = {"float32": 104.6, "float64": 746.1}[dtype]
+    x = -np.linspace(0, end, 4000).astype(dtype)
+    x[0] = 0
+    for op in ("softmax", "log_softmax", "logsumexp"):
+        for n in (60, 4000):
+            same_bits(made(op, dtype)(x[-n:], axis=-1), definition(op, x[-n:], axis=-1))
+            y = np.concatenate((x[:1], x[-n:]))
+            same_bits(made(op, dtype)(y, axis=-1), definition(op, y, axis=-1))
+            wide = np.ascontiguousarray(np.broadcast_to(y[:, None], (n + 1, 3)))
+            same_bits(made(op, dtype)(wide, axis=0), definition(op, wide, axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cross_entropy(dtype: str) -> None:
+    kernel = made("cross_entropy", dtype)
+    for shape in ((9, 5), (3, 70), (40, 1000), (6,), (4, 7, 11), (0, 3)):
+        x = numbers(shape, dtype, 5, 4.0)
+        classes = shape[0] if len(shape) == 1 else shape[1]
+        places = shape[1:] if len(shape) == 1 else shape[:1] + shape[2:]
+        target = np.asarray(np.random.default_rng(1).integers(0, classes, places))
+        weight = np.abs(numbers((classes,), dtype, 2)) + np.asarray(0.1, dtype)
+        for attrs in (
+            {},
+            {"reduction": "none"},
+            {"reduction": "sum", "label_smoothing": 0.1},
+            {"weight": weight},
+            {"weight": weight, "ignore_index": 1, "reduction": "none"},
+        ):
+            same_bits(kernel(x, target, **attrs), definition("cross_entropy", x, target, **attrs))
+            same_bits(ops.cross_entropy(x, target, **attrs), definition("cross_entropy", x, target, **attrs))
+        share = np.abs(numbers(shape, dtype, 4))
+        same_bits(kernel(x, share), definition("cross_entropy", x, share))
+    for wrong in (np.array([9, 9, 9]), np.array([0, 1])):
+        with pytest.raises((IndexError, ValueError)):
+            kernel(numbers((3, 4), dtype), wrong)

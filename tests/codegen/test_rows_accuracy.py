@@ -2,78 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
 from bcvm_core import ops
-from tests.codegen.test_rows import attrs_of, definition, made
+from bcvm_core.codegen import loops
+from tests.codegen.accuracy import CASES, INPUTS, LONG, NOT_LONG, errors
+from tests.codegen.test_rows import definition, made
 
 HALF_ULP = 2.0**-24
-NOISE = 1.15  # two formulas of the same quality differ by as much over some hundred rows
+NOISE = 1.1  # two formulas of the same quality differ by as much over some hundred rows
 
 
-def _softmax(x: Any) -> Any:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+@pytest.fixture(scope="module", autouse=True)
+def _made() -> None:
+    """Machine code, where it can be had, for all of them."""
+    for case in CASES.values():
+        errors(case, INPUTS["(4096, 64)"], 1)
+    assert loops.wait(120)
 
 
-def _log_softmax(x: Any) -> Any:
-    shifted = x - x.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+@pytest.mark.parametrize("name", INPUTS)
+@pytest.mark.parametrize("op", CASES)
+def test_errors_are_no_larger_than_those_of_numpy(op: str, name: str) -> None:
+    ours, theirs = errors(CASES[op], INPUTS[name])
+    assert ours <= max(NOISE * theirs, HALF_ULP), (ours, theirs)
 
 
-def _layer_norm(x: Any) -> Any:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + x.dtype.type(1e-5))
+@pytest.mark.parametrize("op", [op for op in CASES if op not in NOT_LONG])
+def test_errors_over_ten_million_elements(op: str) -> None:
+    ours, theirs = errors(CASES[op], LONG, 1)
+    assert ours <= max(NOISE * theirs, HALF_ULP), (ours, theirs)
 
 
-def _rms_norm(x: Any) -> Any:
-    return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + x.dtype.type(1e-6))
-
-
-def _logsumexp(x: Any) -> Any:
-    most = x.max(-1, keepdims=True)
-    return np.log(np.exp(x - most).sum(-1)) + most[..., 0]
-
-
-Formula = Callable[[Any], Any]
-FORMULAS: dict[str, tuple[Formula, Callable[[Any, Any], Any]]] = {  # NumPy's way, and what an error is measured against
-    "softmax": (_softmax, lambda x, true: np.maximum(true, 1e-30)),
-    "log_softmax": (_log_softmax, lambda x, true: np.maximum(np.abs(true), 1)),
-    "layer_norm": (_layer_norm, lambda x, true: 1.0),
-    "rms_norm": (_rms_norm, lambda x, true: np.abs(true)),
-    "logsumexp": (_logsumexp, lambda x, true: np.abs(true)),
-    "sum": (lambda x: x.sum(-1), lambda x, true: np.abs(x).sum(-1)),
-    "mean": (lambda x: x.mean(-1), lambda x, true: np.abs(x).mean(-1)),
-    "var": (lambda x: x.var(-1), lambda x, true: true),
-    "std": (lambda x: x.std(-1), lambda x, true: true),
-}
-
-
-def _inputs() -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    found = {
-        "rows of 1,000": rng.standard_normal((256, 1000)),
-        "rows of 32,000": rng.standard_normal((32, 32000)),
-        "rows of 64": rng.standard_normal((4096, 64)),
-        "the mean far above the deviation": rng.standard_normal((512, 1000)) + 1e4,
-        "positive": rng.random((256, 1000)),
-        "1e7 in a row": rng.random((1, 10**7)),
-    }
-    return {name: x.astype(np.float32) for name, x in found.items()}
-
-
-@pytest.mark.parametrize("op", FORMULAS)
-def test_errors_are_no_larger_than_those_of_numpy(op: str) -> None:
-    kernel, (formula, measure) = made(op, "float32"), FORMULAS[op]
-    for name, x in _inputs().items():
-        wide = x.astype(np.float64)
-        true = formula(wide)
-        scale = measure(wide, true)
-        ours, theirs = (np.sqrt(np.square((y.astype(np.float64) - true) / scale).mean()) for y in (kernel(x, **attrs_of(op)), formula(x)))
-        assert ours <= max(NOISE * theirs, HALF_ULP), (name, ours, theirs)
+@pytest.mark.parametrize("op", [op for op in CASES if op not in ("cross_entropy", "cumsum", "prod")])
+def test_nan_stays_where_it_is(op: str) -> None:
+    """A NaN makes what it is part of NaN, and changes nothing else."""
+    x = INPUTS["(256, 1000)"](np.random.default_rng(1)).astype(np.float32)
+    clean = CASES[op].ours(x)
+    x[7, 3] = np.nan
+    found, wanted = CASES[op].ours(x), CASES[op].numpy(x)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    assert np.isnan(found).any() and not np.isnan(found).all()
+    np.testing.assert_array_equal(found[~np.isnan(found)], clean[~np.isnan(found)])
 
 
 def test_rows_that_softmax_masks_out_do_not_touch_others() -> None:

@@ -48,7 +48,7 @@ class Library:
     def give(self, result: Any, originals: dict[int, Any]) -> Any:
         return result
 
-    def fused(self, kernel: Any) -> Any:
+    def fused(self, kernel: Any, rows: bool = False) -> Any:
         return kernel
 
     def step(self, site: Any) -> Any:

@@ -20,6 +20,7 @@ from ..stencils.target import Target
 
 LANES: Final = 16
 STEP: Final = 64  # numbers per step: the partial results of a block of the tree
+GONE: Final = {"float": -104.5, "double": -746.0}  # exp of less is zero
 BYTES: Final = {"float": 4, "double": 8, "i8": 1, "i16": 2, "half": 2, "i32": 4, "i64": 8}
 
 
@@ -40,6 +41,7 @@ class Code(Emitter):
         self._count = 0
         self.ceiling: float | None = None  # numbers that algorithms are given now are at most this
         self.living: str | None = None  # lanes in which `scale` scales, where one instruction does it; the others are then 0
+        self.floor: float | None = None  # and at least this
 
     def at_most(self, x: Value, bound: float) -> Value:
         return x if self.ceiling is not None and self.ceiling <= bound else super().at_most(x, bound)
@@ -54,6 +56,22 @@ class Code(Emitter):
             return super().scale(y, n)
         bits = self.new(f"bitcast {self.vector('i1')} {self.living} to i{LANES}")
         return self._by_registers("mask.scalef", (self.value(y), self.value(n)), f"<16 x float> zeroinitializer, i16 {bits}, i32 4")
+
+    def at_least(self, x: Value, bound: float) -> Value:
+        return x if self.floor is not None and self.floor >= bound else super().at_least(x, bound)
+
+    def exp(self, wide: str, vector: str, most: float | None = None) -> str:
+        """exp with the bits of the canonical algorithm, of numbers that are at most `most`.
+
+        What becomes zero does not go through numbers so small that processors take their time over each: masks (-1e9, -inf) are common
+        here, and nobody hears of underflow.
+        """
+        gone = self.new(f"fcmp olt {self.vector(wide)} {vector}, {self.same(wide, str(GONE[wide]))}")
+        zero = self.same(wide, "0.0")
+        self.ceiling, self.floor = most, GONE[wide]
+        found = self.primitive(f"exp.{'f32' if wide == 'float' else 'f64'}", self.choose(wide, gone, zero, vector))
+        self.ceiling = self.floor = None
+        return self.choose(wide, gone, zero, found)
 
     # -- values ---------------------------------------------------------------------------------
 

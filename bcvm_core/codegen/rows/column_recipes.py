@@ -87,7 +87,34 @@ def _running(name: str) -> Recipe:
     return lambda columns, _divisor: columns.scan("%n", "%inner", name)
 
 
-SCANS: Final = ("cumsum", "cumprod")  # whose result has the shape of the operand
+def _softmax(columns: Columns, _divisor: str) -> None:
+    code, wide = columns.code, columns.wide
+    columns.largest("%n", "%inner")
+    columns.set_centre(lambda v: v)
+    columns.each("%n", "%inner", lambda x, most: code.exp(wide, code.binary_op("fsub", wide, x, most), 0.0))
+    columns.strip.source = columns.strip.target  # from here on the exponentials are the operand
+    columns.tree("%n", "%inner", "fadd")
+    columns.set_centre(lambda v: _plus_zero(columns, v))
+    columns.each("%n", "%inner", lambda x, total: code.binary_op("fdiv", wide, x, total))
+
+
+def _log_softmax(columns: Columns, _divisor: str) -> None:
+    code, wide = columns.code, columns.wide
+    columns.largest("%n", "%inner")
+    columns.set_centre(lambda v: v)
+    columns.each("%n", "%inner", lambda x, most: code.binary_op("fsub", wide, x, most))
+    columns.strip.source = columns.strip.target
+    columns.tree("%n", "%inner", "fadd", lambda x, _: code.exp(wide, x, 0.0))
+    columns.set_centre(lambda v: _function(columns, "log", _plus_zero(columns, v)))
+    columns.each("%n", "%inner", lambda x, log: code.binary_op("fsub", wide, x, log))
+
+
+def _function(columns: Columns, name: str, value: str) -> str:
+    return columns.code.primitive(f"{name}.{'f32' if columns.wide == 'float' else 'f64'}", value)
+
+
+LIKE_OPERAND: Final = ("softmax", "log_softmax")  # where the result has room for what is computed on the way
+SCANS: Final = ("cumsum", "cumprod", *LIKE_OPERAND)  # whose result has the shape of the operand
 COLUMNS: Final[dict[str, Recipe]] = {
     "sum": _total,
     "total": _integers,
@@ -99,7 +126,14 @@ COLUMNS: Final[dict[str, Recipe]] = {
     "argmin": _place("lt"),
     "cumsum": _running("fadd"),
     "cumprod": _running("fmul"),
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
 }
+
+
+def takes(name: str, dtype: str) -> bool:
+    """Whether a recipe is for an element type."""
+    return name in COLUMNS and (name not in LIKE_OPERAND or dtype in ("float32", "float64"))
 
 
 def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .code import LANES, STEP, Code
+from .passes import INFINITE
 from .types import Kind
 
 STRIP: Final = {"float": 512, "double": 256, "i64": 256}  # columns that are summed at a time
@@ -219,11 +220,15 @@ class Columns:
     def set_centres(self, n: str, value: Callable[[str], str]) -> None:
         """Centres for the next tree, as many rows of them as a plane has."""
         code, width = self.code, self.strip.width
-        self.over(width, lambda i, mask: self.put(value(self.take(self.partials, i, mask)), self.centres, i, mask))
+        self.set_centre(value)
         many = code.new(f"icmp sgt i64 {n}, {_PLANE}")
         rows = code.new(f"select i1 {many}, i64 {_PLANE}, i64 {n}")
         with code.loop("1", rows) as j:
             self.copy(code.at(self.centres, code.new(f"mul i64 {j}, {width}"), self.wide), self.centres, width)
+
+    def set_centre(self, value: Callable[[str], str]) -> None:
+        """One row of centres, for what goes through rows one by one."""
+        self.over(self.strip.width, lambda i, mask: self.put(value(self.take(self.partials, i, mask)), self.centres, i, mask))
 
     # -- running results ------------------------------------------------------------------------
 
@@ -248,6 +253,38 @@ class Columns:
                 self.result.store(code, x, there, i, mask)
 
             self.over(width, step)
+
+    # -- results as large as the operand ----------------------------------------------------------
+
+    def largest(self, n: str, pitch: str) -> None:
+        """The largest element of each column, NaN left out, into the first row of `partials`."""
+        code = self.code
+        self.over(self.strip.width, lambda i, mask: self.put(code.same(self.wide, INFINITE[False]), self.partials, i, mask))
+
+        def take_in(i: str, mask: str | None, here: str) -> None:
+            x = self.kind.load(code, here, i, mask)
+            self.put(code.larger(self.wide, x, self.take(self.partials, i, mask)), self.partials, i, mask)
+
+        self._rows(n, pitch, lambda here, _there: self.over(self.strip.width, lambda i, mask: take_in(i, mask, here)))
+
+    def each(self, n: str, pitch: str, value: Change) -> None:
+        """Write every element, made of the operand's and of the centre of its column."""
+
+        def write(here: str, there: str) -> None:
+            def step(i: str, mask: str | None) -> None:
+                x = self.kind.load(self.code, here, i, mask)
+                self.result.store(self.code, value(x, self.take(self.centres, i, mask)), there, i, mask)
+
+            self.over(self.strip.width, step)
+
+        self._rows(n, pitch, write)
+
+    def _rows(self, n: str, pitch: str, action: Callable[[str, str], None]) -> None:
+        """action(the strip's part of a row of the operand, the same of the result) for every row."""
+        code = self.code
+        with code.loop("0", n) as row:
+            offset = code.new(f"mul i64 {row}, {pitch}")
+            action(code.at(self.strip.source, offset, self.kind.memory), code.at(self.strip.target, offset, self.result.memory))
 
     # -- places ---------------------------------------------------------------------------------
 

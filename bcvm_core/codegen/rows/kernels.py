@@ -15,10 +15,12 @@ from ...dtypes import BY_NAME
 from ...ops import registry
 from ...ops._rows import UNSET
 from ...ops.layer_forms import check_layer, layer_moments
+from ...ops.losses import class_axis, cross_entropy_of
 from ...ops.nn import affine
 from ...ops.numerics import quiet
 from ..loops import compiler_is_there
 from ..stencils.driver import driver
+from .direct import Direct, Resolve
 from .entry import Call, entry_for
 from .loop import row_loop
 from .types import FLOATS, INTEGERS, result_name
@@ -29,6 +31,11 @@ _ALL: Final = frozenset((*FLOATS, *INTEGERS))
 _NARROW: Final = _ALL - {"int64", "uint64"}  # NumPy's own loops are as fast for these
 _COST_NS: Final = {"softmax": 0.5, "log_softmax": 0.5, "logsumexp": 0.35, "layer_norm": 0.4, "rms_norm": 0.35}  # an element, about
 _WIDE_NS: Final = 0.2
+
+
+def cost_ns(op: str, dtype: str) -> float:
+    """About how long an element of a row takes; only to tell large calls from small ones."""
+    return _COST_NS.get(op, _WIDE_NS) * (2.5 if dtype == "float64" else 1.0)
 
 
 class _Entries:
@@ -57,6 +64,9 @@ def _over_axis(op: str, dtype: str) -> Kernel:
     entries = _Entries(op, dtype, _COST_NS[op])
     known, definition = entries.known, registry.row(op).definition
 
+    def resolve(_x: Any, *, axis: Any = -1) -> Kernel | None:
+        return entries.find(axis, Call(axis, axis, 0, True)) if type(axis) is int else None
+
     def kernel(x: Any, *, axis: Any = -1) -> Any:
         if type(axis) is int:
             entry = known.get(axis) or entries.find(axis, Call(axis, axis, 0, True))
@@ -66,12 +76,18 @@ def _over_axis(op: str, dtype: str) -> Kernel:
                     return result
         return definition(x, axis=axis)
 
-    return kernel
+    return _with_direct(kernel, resolve)
 
 
 def _layer_norm(op: str, dtype: str) -> Kernel:
     variants = [_Entries(f"layer_norm{k}", dtype, _COST_NS[op]) for k in range(3)]
     definition = registry.row(op).definition
+
+    def resolve(_x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Kernel | None:
+        if normalized_shape is not None or type(eps) is not float or (weight is None and bias is not None):
+            return None
+        count = (weight is not None) + (bias is not None)
+        return variants[count].find((1, eps), Call(-1, -1, 0, True, count, eps))
 
     def kernel(x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
         axes = _normalized(x, normalized_shape)
@@ -85,7 +101,7 @@ def _layer_norm(op: str, dtype: str) -> Kernel:
                     return result
         return definition(x, normalized_shape=normalized_shape, weight=weight, bias=bias, eps=eps)
 
-    return kernel
+    return _with_direct(kernel, resolve, "weight", "bias")
 
 
 def _with_moments(op: str, dtype: str) -> Kernel:
@@ -131,6 +147,21 @@ def _of_instances(op: str, dtype: str) -> Kernel:
     return kernel
 
 
+def _cross_entropy(op: str, dtype: str) -> Kernel:
+    """The log-probabilities by their kernel; the rest picks one of them per row."""
+    entries, definition = _Entries("log_softmax", dtype, _COST_NS["log_softmax"]), registry.row(op).definition
+
+    def kernel(x: Any, target: Any, **attrs: Any) -> Any:
+        logs = None
+        if type(x) is np.ndarray and x.ndim:
+            axis = class_axis(x)
+            entry = entries.known.get(axis) or entries.find(axis, Call(axis, axis, 0, True))
+            logs = None if entry is None else entry(x)
+        return definition(x, target, **attrs) if logs is None else cross_entropy_of(logs, x, target, **attrs)
+
+    return kernel
+
+
 def _standardized(entries: _Entries, x: Any, rows: tuple[int, ...], eps: float) -> Any:
     """`x` seen as `rows`, normalised without parameters, in its own shape; None where the kernel does not take it."""
     entry = entries.known.get((1, eps)) or entries.find((1, eps), Call(-1, -1, 0, True, 0, eps))
@@ -147,6 +178,12 @@ def _rms_norm(op: str, dtype: str) -> Kernel:
     variants = [_Entries(f"rms_norm{k}", dtype, _COST_NS[op]) for k in range(2)]
     definition = registry.row(op).definition
 
+    def resolve(_x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Kernel | None:
+        if normalized_shape is not None or type(eps) is not float:
+            return None
+        count = int(weight is not None)
+        return variants[count].find((1, eps), Call(-1, -1, 0, True, count, eps))
+
     def kernel(x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Any:
         axes = _normalized(x, normalized_shape)
         if axes and type(eps) is float:
@@ -159,7 +196,7 @@ def _rms_norm(op: str, dtype: str) -> Kernel:
                     return result
         return definition(x, normalized_shape=normalized_shape, weight=weight, eps=eps)
 
-    return kernel
+    return _with_direct(kernel, resolve, "weight")
 
 
 def _normalized(x: Any, normalized_shape: Any) -> int:
@@ -199,6 +236,22 @@ def _find(entries: _Entries, axis: Any, keepdims: bool, quiet: bool, less: int =
     return found
 
 
+def _reducing(entries: _Entries, quiet: bool) -> Resolve:
+    """What calls of a reduction mean, for `Direct`."""
+
+    def resolve(_x: Any, *, axis: Any = None, keepdims: Any = False, ddof: Any = 0, dtype: Any = None) -> Kernel | None:
+        usual = dtype is None and type(ddof) is int and (keepdims is False or keepdims is True)
+        return _find(entries, axis, keepdims, quiet, ddof) if usual else None
+
+    return resolve
+
+
+def _with_direct(kernel: Kernel, resolve: Resolve, *parameters: str) -> Kernel:
+    """A kernel that knows the short way, as its attribute `direct`."""
+    kernel.direct = Direct(resolve, parameters)  # type: ignore[attr-defined]
+    return kernel
+
+
 def _untyped(op: str, dtype: str) -> Kernel:
     """Reductions whose result has a type of its own: logsumexp, and argmax and argmin along an axis that is not the last one."""
     entries, definition = _Entries(op, dtype, _COST_NS.get(op, _WIDE_NS)), registry.row(op).definition
@@ -212,7 +265,7 @@ def _untyped(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, keepdims=keepdims)
 
-    return kernel
+    return kernel if one_axis else _with_direct(kernel, _reducing(entries, True))
 
 
 def _totals(op: str, dtype: str) -> Kernel:
@@ -227,7 +280,7 @@ def _totals(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
 
-    return kernel
+    return _with_direct(kernel, _reducing(entries, False))
 
 
 def _mean(op: str, dtype: str) -> Kernel:
@@ -241,7 +294,7 @@ def _mean(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
 
-    return kernel
+    return _with_direct(kernel, _reducing(entries, False))
 
 
 def _spread(op: str, dtype: str) -> Kernel:
@@ -256,7 +309,7 @@ def _spread(op: str, dtype: str) -> Kernel:
                 return result
         return definition(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=where)
 
-    return kernel
+    return _with_direct(kernel, _reducing(entries, False))
 
 
 def _running(op: str, dtype: str) -> Kernel:
@@ -284,6 +337,7 @@ _MAKERS: Final[dict[str, tuple[Callable[[str, str], Kernel], frozenset[str]]]] =
     "rms_norm": (_rms_norm, _F),
     "group_norm": (_of_groups, _F),
     "instance_norm": (_of_instances, _F),
+    "cross_entropy": (_cross_entropy, frozenset(("float32", "float64"))),
     "sum": (_totals, _NARROW),
     "prod": (_totals, _F),
     "mean": (_mean, _ALL),

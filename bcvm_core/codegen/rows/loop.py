@@ -7,10 +7,11 @@ from ..stencils.target import Target, host
 from . import column_recipes, recipes
 from .code import module
 from .column_recipes import COLUMNS
-from .recipes import RECIPES
+from .recipes import PAIRS, RECIPES
 from .types import COUNTED
 
 _PREFIX = "row_"
+_TRUTH = (f"{_PREFIX}any", f"{_PREFIX}all")
 
 
 class RowLoop(Loop):
@@ -26,7 +27,7 @@ class RowLoop(Loop):
     @classmethod
     def takes(cls, op: str, dtype: str) -> bool:
         """Whether a recipe is for an element type."""
-        return op != f"{_PREFIX}total" or dtype in COUNTED
+        return (op != f"{_PREFIX}total" or dtype in COUNTED) and (op not in _TRUTH or dtype == "bool")
 
     def load(self) -> bool:
         """Take the code from the store; False when it is not there or can't be used."""
@@ -41,7 +42,7 @@ class RowLoop(Loop):
         return text(target, self.op.removeprefix(_PREFIX), self.dtype)
 
     def _symbols(self) -> list[str]:
-        return [self.op] if self.op.removeprefix(_PREFIX) in RECIPES else [f"{self.op}_columns"]
+        return [self.op] if self.op.removeprefix(_PREFIX) in (*RECIPES, *PAIRS) else [f"{self.op}_columns"]
 
     def _take(self, found: dict[str, int]) -> None:
         self.rows = found.get(self.op, 0)
@@ -50,11 +51,13 @@ class RowLoop(Loop):
 
 def text(target: Target, name: str, dtype: str) -> str:
     """The module of a recipe: its form for rows, and the one for columns if it has one."""
-    makers = ((recipes.RECIPES, recipes.kernel), (column_recipes.COLUMNS, column_recipes.kernel))
-    return module([make(target, name, dtype) for known, make in makers if name in known])
+    made = [recipes.kernel(target, name, dtype)] if name in RECIPES or name in PAIRS else []
+    if column_recipes.takes(name, dtype):
+        made.append(column_recipes.kernel(target, name, dtype))
+    return module(made)
 
 
-MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in {**RECIPES, **COLUMNS}})
+MAKERS.update({f"{_PREFIX}{name}": RowLoop for name in {**RECIPES, **PAIRS, **COLUMNS}})
 
 
 def row_loop(name: str, dtype: str) -> RowLoop:

@@ -81,16 +81,32 @@ class Row:
     def everywhere(self, number: str) -> str:
         return self.code.spread(self.wide, number)
 
+    def extreme(self, least: bool) -> str:
+        """The largest element as NumPy finds it, or the least.
+
+        Where NumPy's result hangs on its order (zeros of both signs, NaN) it is NaN, and the event of an invalid operation is raised.
+        """
+        code = self.code
+        found = self.largest(lambda p: p.x, least)
+        everywhere, bits = self.everywhere(found), "i32" if self.wide == "float" else "i64"
+
+        def doubt(p: Piece) -> str:
+            same = code.new(f"fcmp ueq {code.vector(self.wide)} {p.x}, {everywhere}")
+            ours, theirs = (code.convert("bitcast", self.wide, v, bits) for v in (p.x, everywhere))
+            other = code.new(f"icmp ne {code.vector(bits)} {ours}, {theirs}")
+            both = code.new(f"and {code.vector('i1')} {same}, {other}")
+            return code.choose(self.wide, both, *(code.same(self.wide, INFINITE[k]) for k in (True, False)))
+
+        nothing = self.one("fsub", self.largest(doubt), INFINITE[True])  # inf - inf where there is a doubt
+        return code.new(f"select i1 {code.new(f'fcmp uno {self.wide} {nothing}, {nothing}')}, {self.wide} {nothing}, {self.wide} {found}")
+
     def function(self, name: str, vector: str) -> str:
         """A canonical algorithm."""
         return self.code.primitive(f"{name}.{'f32' if self.wide == 'float' else 'f64'}", vector)
 
     def exp_below_one(self, vector: str) -> str:
         """exp of what is not positive."""
-        self.code.ceiling = 0.0
-        found = self.function("exp", vector)
-        self.code.ceiling = None
-        return found
+        return self.code.exp(self.wide, vector, 0.0)
 
     def function_of_one(self, name: str, number: str) -> str:
         return self.code.new(f"extractelement {self.code.vector(self.wide)} {self.function(name, self.everywhere(number))}, i64 0")
@@ -279,6 +295,14 @@ class Streamed(Row):
         left = code.load(self.wide, code.at(self._stack, depth, self.wide), BYTES[self.wide])
         code.set(self._top, self.one(name, left, code.get(self._top)))
         code.set(self._depth, depth)
+
+    def pairs(self, name: str) -> str:
+        """The elements, results of blocks, put together in neighbouring pairs: steps 4 and 5 of the tree; a number."""
+        code = self.code
+        code.set(self._depth, "0")
+        with code.loop("0", self.n) as b:
+            self._push(b, code.load(self.wide, code.at(self.source, b, self.wide), BYTES[self.wide]), name)
+        return self._end(self._unwound(name), name)
 
     def _unwound(self, name: str) -> str:
         code = self.code

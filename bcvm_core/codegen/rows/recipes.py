@@ -53,7 +53,7 @@ def logsumexp(row: Row, _frame: Frame) -> str:
     finite = code.new(f"fcmp oeq {row.wide} {nothing}, 0.0")
     shift = code.new(f"select i1 {finite}, {row.wide} {most}, {row.wide} 0.0")
     wide_shift = row.everywhere(shift)
-    total = row.tree(lambda p: row.function("exp", row.op("fsub", p.x, wide_shift)), last=True)
+    total = row.tree(lambda p: row.code.exp(row.wide, row.op("fsub", p.x, wide_shift)), last=True)
     return row.one("fadd", row.function_of_one("log", total), shift)
 
 
@@ -145,6 +145,47 @@ def deviation(row: Row, frame: Frame) -> str:
     return row.root(found)
 
 
+def largest(row: Row, _frame: Frame) -> str:
+    return row.extreme(False)
+
+
+def least(row: Row, _frame: Frame) -> str:
+    return row.extreme(True)
+
+
+def some(row: Row, _frame: Frame) -> str:
+    """Whether a truth value is true."""
+    return _at_most_one(row, row.largest(lambda p: p.x))
+
+
+def every(row: Row, _frame: Frame) -> str:
+    return _at_most_one(row, row.largest(lambda p: p.x, True))
+
+
+def _at_most_one(row: Row, number: str) -> str:
+    """A byte of a truth value as 0.0 or 1.0, whatever its bits."""
+    return row.code.new(f"select i1 {row.code.new(f'fcmp une {row.wide} {number}, 0.0')}, {row.wide} 1.0, {row.wide} 0.0")
+
+
+def paired_sums(row: Streamed, _frame: Frame) -> str:
+    """A sum, from the sums of whole blocks of the tree."""
+    return row.pairs("fadd")
+
+
+def paired_products(row: Streamed, _frame: Frame) -> str:
+    return row.pairs("fmul")
+
+
+def paired_mean(row: Streamed, frame: Frame) -> str:
+    """A mean, from the sums of blocks: the number of elements stands where the degrees of freedom do."""
+    return row.one("fdiv", row.pairs("fadd"), row.code.new(f"sitofp i64 {row.code.get(frame.less)} to {row.wide}"))
+
+
+PAIRS: Final[dict[str, Callable[[Streamed, Frame], str]]] = {
+    "paired_sums": paired_sums,
+    "paired_products": paired_products,
+    "paired_mean": paired_mean,
+}
 RECIPES: Final[dict[str, Recipe]] = {
     "softmax": softmax,
     "log_softmax": log_softmax,
@@ -157,12 +198,16 @@ RECIPES: Final[dict[str, Recipe]] = {
     "mean": mean,
     "var": variance,
     "std": deviation,
+    "max": largest,
+    "min": least,
+    "any": some,
+    "all": every,
 }
 
 
 def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     """`row_<name>(rows, n, 1, x, y, arguments)` over a dense (rows, n) array; neither is 0."""
-    code, recipe = Code(target), RECIPES[name]
+    code = Code(target)
     kind, result = kinds(name, dtype)
     parameters = [code.var("ptr", code.load("ptr", code.at("%args", str(A_PARAMETERS + 8 * k), "i8"))) for k in range(2)]
     eps = code.load("double", code.at("%args", str(A_EPS), "i8"))
@@ -172,7 +217,7 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     def line(row: Row, r: str) -> None:
         row.source = code.at("%x", code.new(f"mul i64 {r}, %n"), kind.memory)
         row.target = code.at("%y", code.new(f"mul i64 {r}, %n"), result.memory)
-        number = recipe(row, frame)
+        number = PAIRS[name](row, frame) if name in PAIRS and isinstance(row, Streamed) else RECIPES[name](row, frame)
         if number is not None:
             value = result.narrow(code, row.everywhere(number))
             one = code.new(f"extractelement {code.vector(result.memory)} {value}, i64 0")
@@ -196,5 +241,8 @@ def kernel(target: Target, name: str, dtype: str) -> tuple[Code, str]:
     def longer() -> None:
         code.choice(code.new("icmp sle i64 %n, 64"), lambda: short(4, FOURS), long)
 
-    code.choice(code.new("icmp sle i64 %n, 16"), lambda: short(1, ONES), longer)
+    if name in PAIRS:
+        long()
+    else:
+        code.choice(code.new("icmp sle i64 %n, 16"), lambda: short(1, ONES), longer)
     return code, code.function(f"row_{name}", "i64 %rows, i64 %n, i64 %one, ptr %x, ptr noalias %y, ptr %args")

@@ -38,6 +38,8 @@ class Kind:
             return value
         if self.how == "bf16":
             return code.convert("trunc", "i32", bfloat_bits(code, value), "i16")
+        if self.how == "uitofp":  # truth values, as 0.0 and 1.0
+            return code.convert("fptoui", self.wide, value, self.memory)
         return code.convert("fptrunc", self.wide, value, self.memory)
 
 
@@ -78,4 +80,6 @@ def result_name(recipe: str, dtype: str) -> str:
         return "uint64" if dtype.startswith("uint") else "int64"
     if recipe in ("argmax", "argmin"):
         return "int64"
+    if recipe in ("any", "all"):
+        return "bool"
     return dtype if dtype in FLOATS else "float64"

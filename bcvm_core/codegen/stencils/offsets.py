@@ -78,6 +78,97 @@ L_JOB_MODE: Final = 48
 L_JOB_STATUS: Final = 56
 L_JOB_ARGUMENTS: Final = 64
 
+# descriptor of a chain of kernels over blocks of rows: as above up to the codes, and its operands stand where a kernel's do
+X_NDIM: Final = 72  # axes of the full shape
+X_INNER: Final = 80  # how many of them, the last ones, make a row
+X_FORM: Final = 88  # of the results, as L_FORM
+X_STAGES: Final = 96
+X_LONG: Final = 104  # how many stages can be run over a part of a row; 0: rows are never cut
+X_BYTE: Final = 112  # the dtype of one byte
+X_PRESENT: Final = 120  # per input: bit d where axis d of the full shape is not 1, and its axes << 16
+X_LENGTHS: Final = 480  # per axis of a row: the length it must have, or 0
+X_BUFFERS: Final = 544
+X_BUFFER: Final = 552  # per buffer: 1 for an element per row, 0 for all elements of rows; bytes of an element
+BUFFER_SIZE: Final = 16
+X_STAGE: Final = 704
+STAGE_SIZE: Final = 192
+STAGES_MAX: Final = 16
+CHAIN_INPUTS_MAX: Final = 8
+BUFFERS_MAX: Final = 8
+G_KIND: Final = 0  # of a stage: one of the kinds below
+G_CODE: Final = 8
+G_CONTEXT: Final = 16
+G_CONSTANTS: Final = 24
+G_QUIET: Final = 32  # 1: floating-point events are nobody's business
+G_COUNT: Final = 40  # operands
+G_MASK: Final = 48  # operands that are the same all along a row, or from row to row (bits)
+G_EPS: Final = 56  # a double
+G_LESS: Final = 64
+G_BLOCK: Final = 72  # of a reduction: the kernel for a part of a row, and the one that puts parts together
+G_FINISH: Final = 80
+G_PART: Final = 88  # bytes of a part's result
+G_PLACE: Final = 96  # per operand: number of an input, 8 + of a buffer, 16 + of an output; of a reduction: operand, result, parameters
+PLACES_MAX: Final = 12
+OF_ROWS: Final = 0
+OF_NUMBERS: Final = 1  # one element per row
+OVER_ROWS: Final = 2  # a kernel over rows
+FIRST_BUFFER: Final = 8
+FIRST_OUTPUT: Final = 16
+CHAIN_BYTES: Final = 24576  # of buffers, about: they stay in the nearest cache
+CHAIN_STACK: Final = 32768  # larger ones come from the heap
+CHAIN_MOST: Final = 8388608  # with more than this, of rows that can't be cut, there is nothing left to keep near
+CHAIN_PART: Final = 4096  # elements of a part of a row: whole blocks of the tree, a power of two of them
+CHAIN_CUT: Final = 16384  # rows that are longer are cut, where they can be
+
+# forms of calls of a kernel over rows (`rows/direct.py` writes them)
+K_RUNTIME: Final = 0
+K_FORMS: Final = 8
+K_FORM: Final = 16
+K_NAMES: Final = 0  # of a form: how many names; -1: none such
+K_COUNT: Final = 8  # operands of the kernel
+K_KERNEL: Final = 16  # the bytes object that is `self` of the kernel's entry
+K_NAME: Final = 24  # per name: the text object, and the object that is its value, or the place among the operands
+FORM_SIZE: Final = 104
+FORM_NAMES_MAX: Final = 5
+FORMS_MAX: Final = 6
+TUPLE_SIZE: Final = 16  # of a tuple object: how many items, the first
+TUPLE_ITEMS: Final = 24
+
+# one run of a chain
+T_LEFT: Final = 0  # axes of the rows after joining, at least one
+T_N: Final = 8
+T_ROWS: Final = 16
+T_BLOCK: Final = 24  # rows at a time
+T_SCRATCH: Final = 32  # bytes of buffers
+T_PARTS: Final = 40  # of each row; 0: rows are not cut
+T_EVENTS: Final = 48  # results
+T_WORD: Final = 56
+T_PARTIAL: Final = 64  # where results of parts go
+T_SHAPE: Final = 128
+T_DIMS: Final = 192
+T_POINTERS: Final = 256
+T_STRIDES: Final = 320
+T_PLACES: Final = 832  # per place: address, bytes from row to row, bytes from element to element
+PLACE_SIZE: Final = 24
+T_SIZE: Final = 1408
+
+# job of `chain_job`
+H_DESC: Final = 0
+H_ARGS: Final = 8
+H_OUTS: Final = 16
+H_START: Final = 24  # which of the first of the joined axes, or of the parts of the only row
+H_STOP: Final = 32
+H_MEMORY: Final = 40
+H_PARTIAL: Final = 48
+H_WHAT: Final = 56  # 0: rows, 1: parts of the only row, 2: what follows them, 3: sizes
+H_MODE: Final = 64
+H_EVENTS: Final = 72
+H_WORD: Final = 80
+H_FIRST: Final = 88  # results of 3: the first joined axis, parts, bytes of buffers
+H_PARTS: Final = 96
+H_SCRATCH: Final = 104
+H_SIZE: Final = 112
+
 # job of `drive`
 J_CODE: Final = 0
 J_CONSTANTS: Final = 8
@@ -107,6 +198,7 @@ S_LOOKS: Final = 72  # how many more times new shapes are told to the region
 S_RUNTIME: Final = 80
 S_GUARD: Final = 88  # the known objects
 GUARDS_MAX: Final = 8
+S_CHAIN: Final = 528  # address of the function that runs the kernel, 0: `entry`
 S_SHAPES: Final = 152  # per input: axes, and the first dims
 SHAPE_DIMS: Final = 4
 SHAPE_SIZE: Final = 40
@@ -118,7 +210,7 @@ S_LONGEST: Final = 496
 S_CLOCK: Final = 504  # address of clock_gettime
 S_NOTES: Final = 512  # address of the notes' head
 S_IDENT: Final = 520  # where a thread keeps its number
-S_SIZE: Final = 528
+S_SIZE: Final = 536
 
 WATCHED: Final = 2  # the bit of the number at S_PLAIN under which calls are timed here; any other leaves them to the region
 MONOTONIC: Final = 1  # the clock of time.perf_counter

@@ -99,7 +99,7 @@ class NativeSite:
             (c.S_THREAD, _address("PyThreadState_Get")),
             (c.S_TRACE, _trace_offset()),
             (c.S_REGION, id(region)),
-            (c.S_KERNEL, id(entry.__self__)),
+            *_kernel_words(entry),
             (c.S_INPUTS, len(arrays)),
             (c.S_GUARDS, len(guards)),
             (c.S_TUPLE, int(in_tuple)),
@@ -134,8 +134,13 @@ class NativeSite:
     def use(self, entry: Any) -> None:
         """Run another kernel from now on."""
         if entry is not self.entry and available(entry):
-            self._write((c.S_KERNEL, id(entry.__self__)))
+            self._write(*_kernel_words(entry))
             self.entry = entry
+
+
+def _kernel_words(entry: Any) -> tuple[tuple[int, int], ...]:
+    """What a record says of the kernel: its memory, and the function that runs it where that is not `entry` of the driver."""
+    return (c.S_KERNEL, id(entry.__self__)), (c.S_CHAIN, driver().addresses["chain"] if entry.__name__ == "chain" else 0)
 
 
 def available(entry: Any) -> bool:

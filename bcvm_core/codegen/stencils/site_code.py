@@ -24,6 +24,7 @@ from .offsets import (
     R_TUPLE,
     R_TUPLE_SET,
     R_VECTORCALL,
+    S_CHAIN,
     S_CLOCK,
     S_GUARD,
     S_GUARDS,
@@ -77,7 +78,10 @@ def site(self: int, args: int, nargs: int) -> int:
         if notes_are_full(s):
             return ask(s, args, nargs)
         started = now(s)
-    result = entry(load64(s + S_KERNEL), args, inputs)
+    if load64(s + S_CHAIN):
+        result = call(load64(s + S_CHAIN), load64(s + S_KERNEL), args, inputs)
+    else:
+        result = entry(load64(s + S_KERNEL), args, inputs)
     if result == 0:
         return 0
     runtime = load64(s + S_RUNTIME)

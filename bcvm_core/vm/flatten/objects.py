@@ -34,8 +34,8 @@ class Library(Protocol):
     def running(self) -> AbstractContextManager[Any]:
         """The state in which programs run."""
 
-    def fused(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """`kernel`, which takes and gives arrays (or None), as a function of the values that programs work on."""
+    def fused(self, kernel: Callable[..., Any], rows: bool = False) -> Callable[..., Any]:
+        """`kernel`, which takes and gives arrays (or None), as a function of the values that programs work on; `rows`: it reduces rows."""
 
     def step(self, site: CallSite) -> Callable[..., Any]:
         """What is called in a program in place of an op's site: the same, on a shorter way."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ... import config
 from ...errors import Decline
 from ...frontend.lowering import op_name
-from ...fusion import epilogues
+from ...fusion import chains, epilogues
 from ...fusion.epilogues import Epilogue
 from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
@@ -21,7 +21,8 @@ from .reads import Reads
 from .recorder import REREAD, Origin, Recorder
 
 Step = Callable[[CallSite], Callable[..., Any]]
-Fuse = Callable[[Segment | Epilogue], tuple[FusedSite, Callable[..., Any]]]
+_Part = Segment | Epilogue
+Fuse = Callable[[Any], tuple[FusedSite, Callable[..., Any]]]  # of a `_Part`
 
 
 class DivergedError(Decline):
@@ -35,9 +36,9 @@ class FlatProgram:
     or an op's own error. Nothing is committed before the end, so that Python can repeat the call.
     """
 
-    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse, step: Step) -> None:
-        """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library; `step`
-        what is called in place of a site."""
+    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse, chain: Fuse, step: Step) -> None:
+        """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library; `chain`
+        does so for elementwise ops with reductions among them; `step` makes what is called in place of a site."""
         self.reads: Reads = recorder.reads
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
@@ -70,6 +71,7 @@ class FlatProgram:
             {moved[pc]: function for pc, function in recorder.direct.items()},
             self.captures,
             fuse,
+            chain,
         )
         self.run: Callable[[Sequence[Any]], Any] = writer.function(name)
         self.fused: tuple[FusedSite, ...] = tuple(writer.fused)  # the segments that run as one kernel each, for whoever looks
@@ -133,12 +135,14 @@ def first_alone(program: Program) -> frozenset[int]:
 class _StepWriter:
     """Writes a flat program as one Python function of its operands."""
 
-    def __init__(self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], fuse: Fuse) -> None:
+    def __init__(
+        self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], fuse: Fuse, chain: Fuse
+    ) -> None:
         self.program = program
         self.sites = sites
         self.direct = direct
         self.captures = captures
-        self.fuse = fuse
+        self.fuse, self.chain = fuse, chain
         self.fused: list[FusedSite] = []
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
@@ -161,46 +165,54 @@ class _StepWriter:
         """The compiled function."""
         lines: list[str] = []
         parameters: list[str] = []
-        segments = {s.first: s for s in find(self.program, frozenset(self.direct))} if config.current.fuse else {}
-        products = {e.pcs[0]: e for e in self._epilogues(list(segments.values()))} if config.current.fuse else {}
-        inside: Segment | None = None
-        around: Epilogue | None = None
-        margin = ""
+        parts = self._parts()
+        open_: list[tuple[_Part, bool, list[str]]] = []  # what is under way: do its operands stay to its end? and the lines before it
         for pc, instruction in enumerate(self.program.instructions):
             if instruction.opcode in ("LOAD_VAR", "LOAD_TENSOR"):
                 self._load(instruction, parameters, lines)
                 continue
-            if pc in products:
-                around, margin = products[pc], "    "
-                lines += self._begin(around)
-            if pc in segments:
-                inside = segments[pc]
-                lines += [margin + line for line in self._begin(inside)]
+            for found, make, stay in parts:
+                if pc in found:
+                    lines += self._begin(found[pc], make)
+                    open_.append((found[pc], stay, lines))
+                    lines = []
             if pc in self.waiting:  # what follows it is computed with it
                 self.space["ask"] = pending.ask
-                lines += ["ask()", self._line(pc, instruction)]
-            else:
-                lines.append(margin + ("" if inside is None else "    ") + self._line(pc, instruction))
-            if inside is not None and pc == inside.pcs[-1] and around is not None:
-                inside = None
-            if (around or inside) and pc != (around or inside).pcs[-1]:  # type: ignore[union-attr]
-                continue
-            lines += self._let_go((around or inside).pcs if around or inside else (pc,), instruction)  # type: ignore[union-attr]
-            inside, around, margin = None, None, ""
+                lines.append("ask()")
+            lines.append(self._line(pc, instruction))
+            if not (open_ and open_[-1][1]):
+                lines += self._let_go((pc,), instruction)
+            while open_ and pc == open_[-1][0].pcs[-1]:
+                part, _, outer = open_.pop()
+                lines = [*outer, *(f"    {line}" for line in lines), *self._let_go(part.pcs, instruction)]
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
         source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
         return self.space.pop("steps")  # type: ignore[no-any-return]  # a cycle would keep parameters alive
+
+    def _parts(self) -> list[tuple[Mapping[int, _Part], Fuse, bool]]:
+        """Products with tails, chains (apart from those) and segments (within either), by the pc of their first op."""
+        if not config.current.fuse:
+            return []
+        barred = frozenset(self.direct)
+        segments = find(self.program, barred)
+        products = self._epilogues(segments)
+        mixed = chains.around(self.program, barred.union(*(e.pcs for e in products)), segments)
+        return [
+            ({e.pcs[0]: e for e in products}, self.fuse, True),
+            ({s.first: s for s in mixed}, self.chain, False),
+            ({s.first: s for s in segments}, self.fuse, True),
+        ]
 
     def _epilogues(self, segments: Sequence[Segment]) -> list[Epilogue]:
         """Products whose tails follow at once."""
         found = epilogues.find(self.program, frozenset(self.direct))
         return [e for e in found if epilogues.encloses(e, segments) and e.pcs == tuple(range(e.pcs[0], e.pcs[-1] + 1))]
 
-    def _begin(self, part: Segment | Epilogue) -> list[str]:
+    def _begin(self, part: _Part, make: Fuse) -> list[str]:
         """What follows up to the part's end runs only when its kernel does not."""
-        name = f"{'g' if isinstance(part, Segment) else 'e'}{part.pcs[0]}"
-        site, self.space[name] = self.fuse(part)
+        name = f"{'e' if isinstance(part, Epilogue) else 'h' if make is self.chain else 'g'}{part.pcs[0]}"
+        site, self.space[name] = make(part)
         self.fused.append(site)
         results = ", ".join(f"r{r}" for r in (part.outputs if isinstance(part, Segment) else part.tail.outputs))
         call = f"fused = {name}({', '.join(f'r{r}' for r in part.inputs)})"

@@ -12,6 +12,7 @@ from ...fusion.epilogues import Epilogue
 from ...fusion.segments import Segment
 from ...isa.hints import ANY
 from ...ops import registry
+from ...tiers.chains import ChainSite
 from ...tiers.fuse import FusedSite
 from ..observed import Observed
 from ..site import idle
@@ -186,7 +187,7 @@ class FlatSite:
         given = [self._input(recorder, n, v) for n, v in zip(names, taken, strict=False)]
         named = {n: self._input(recorder, n, v) for n, v in zip(kwargs, taken[len(args) :], strict=True)}
         result = flattener.call(entry, given, named, _NOWHERE)
-        program = FlatProgram(self.name, recorder, result, self._fuse, self.library.step)
+        program = FlatProgram(self.name, recorder, result, self._fuse, self._chain, self.library.step)
         if not recorder.reads.seal(target):
             raise UnflattenableError("what the call depends on changed meanwhile")
         return program, actual_of(result)
@@ -200,6 +201,10 @@ class FlatSite:
 
             site = EpilogueSite(part, uniform=uniform)
         return site, self.library.fused(site)
+
+    def _chain(self, segment: Segment) -> tuple[FusedSite, Callable[..., Any]]:
+        site = ChainSite(segment, uniform=self.library.personality != "numpy")
+        return site, self.library.fused(site, rows=True)
 
     def _input(self, recorder: Recorder, name: str, value: Any) -> Value:
         if value is None:

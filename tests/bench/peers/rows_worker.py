@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+import row_forms
 import worker
 
 REDUCTIONS = ("sum", "mean", "prod", "max", "min", "var", "std", "argmax", "argmin", "any", "all", "cumsum")
@@ -24,10 +25,15 @@ class Rows(worker.Worker):
         if op == "prod":
             x = 1 + x * np.float32(1e-3)
         x = x.astype(dtype)
-        call, argument = self.peer.call(op, x, axis)  # type: ignore[attr-defined]
-        for _ in range(3):
+        if op in row_forms.FORMS:
+            y, w, b = (worker.numbers(tuple(s), k).astype(dtype) for k, s in ((2, shape), (3, shape[-1:]), (4, shape[-1:])))
+            form, (argument, *others) = self.peer.form(op), map(self.peer.given, (x, y, w, b))  # type: ignore[attr-defined]
+            call: Call = lambda x: form(x, *others)  # noqa: E731
+        else:
+            call, argument = self.peer.call(op, x, axis)  # type: ignore[attr-defined]
+        for _ in range(4):
             call(argument)
-        self.peer.ready()
+            self.peer.ready()
         calls = 1
         while self._batch(call, argument, calls)[0] < seconds * 1e9 / 2 and calls < 1 << 20:
             calls *= 2
@@ -43,6 +49,17 @@ class Rows(worker.Worker):
 
 class NumPy(worker.Peer):
     """The formulas as people write them."""
+
+    def form(self, name: str) -> row_forms.Form:
+        """The function of a form: one for all shapes."""
+        self.forms = getattr(self, "forms", None) or self.all_forms()
+        return self.forms[name]
+
+    def all_forms(self) -> dict[str, row_forms.Form]:
+        return row_forms.in_numpy()
+
+    def given(self, x: Any) -> Any:
+        return x
 
     def call(self, op: str, x: Any, axis: int | None) -> tuple[Call, Any]:
         y = np.empty_like(x)
@@ -82,6 +99,10 @@ class Bcvm(NumPy):
         from bcvm_core.codegen import loops
 
         assert loops.wait(120)
+        time.sleep(0.06)  # chains look again after a while
+
+    def all_forms(self) -> dict[str, row_forms.Form]:
+        return row_forms.in_bcvm()
 
     def call(self, op: str, x: Any, axis: int | None) -> tuple[Call, Any]:
         import bcvm_core
@@ -102,6 +123,16 @@ class Bcvm(NumPy):
 
 class Torch(worker.Peer):
     name = "torch"
+    compiled = False
+
+    def form(self, name: str) -> row_forms.Form:
+        self.forms = getattr(self, "forms", None) or row_forms.in_torch(self.compiled)
+        return self.forms[name]
+
+    def given(self, x: Any) -> Any:
+        import torch
+
+        return torch.from_numpy(x)
 
     def versions(self) -> str:
         import torch
@@ -130,10 +161,15 @@ class Torch(worker.Peer):
         return lambda x: function(x, axis), x
 
 
+class Compiled(Torch):
+    name = "torch.compile"
+    compiled = True
+
+
 def main() -> None:
     """Serve as the peer that the command line names."""
     name, count = sys.argv[1], int(sys.argv[2])
-    if name == "torch":
+    if name in ("torch", "compile"):
         import torch
 
         torch.set_grad_enabled(False)
@@ -143,7 +179,7 @@ def main() -> None:
         from bcvm_core.codegen.stencils import threads
 
         threads.cores = lambda: 1
-    worker.serve({"torch": Torch, "bcvm": Bcvm, "numpy": NumPy}[name](), Rows)
+    worker.serve({"torch": Torch, "compile": Compiled, "bcvm": Bcvm, "numpy": NumPy}[name](), Rows)
 
 
 if __name__ == "__main__":

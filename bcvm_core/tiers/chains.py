@@ -1,0 +1,193 @@
+"""Tier 2 for rows: elementwise ops with reductions and norms among them, a block of rows at a time.
+
+A chain is planned for a *kind* of operands (`chain_plan.py`) at its first use, out of spliced kernels and the kernels over rows that
+single ops run by, so that it has the bits of its ops one by one. Where a kind has no plan the ops run without it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from .. import config, dtypes
+from ..codegen.stencils.graph import NotFusable
+from ..codegen.stencils.kernel import engine
+from ..codegen.stencils.library import is_ready
+from ..fusion.segments import Segment
+from .clock import clock
+from .fuse import RETRY_NS, WAITING, FusedSite, Pattern
+from .graphs import inputs_of
+from .pool import pool
+
+if TYPE_CHECKING:
+    from ..codegen.rows.chain import Chain
+    from ..fusion.decisions import Decision, Record
+    from .chain_plan import Kind
+
+_ndarray: Final = np.ndarray
+_MAX_KINDS: Final = 64
+_BY_RULE: Final = frozenset(("max", "min", "any", "all"))  # MindSpore's own results or rules
+_MAX_SHAPES: Final = 256
+
+
+class ChainSite(FusedSite):
+    """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
+
+    __slots__ = ("chains", "met", "misfits", "decided")
+
+    def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
+        """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
+        super().__init__(segment, uniform=uniform)
+        self.chains: dict[Kind, Chain | None] = {}
+        self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
+        self.decided: dict[Chain, Record] = {}  # of the decision for each
+        self.met: dict[tuple[Any, ...], Chain | None] = {}  # by shapes and types of operands
+
+    def __call__(self, *values: Any) -> Any:
+        state = config.plain.value
+        if state & config.OFF:
+            return None
+        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.segment.names):
+            return self._refuse("one of its ops has kernels or rules of your own")
+        key = []
+        for value in values:
+            if type(value) is not _ndarray or not value.ndim:
+                return self._refuse("an operand without axes is promoted by its value, or is no plain array")
+            key.append(value.dtype)
+        entry = self.entries.get(tuple(key)) or self._meet
+        result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
+        if result is not None:
+            self.calls += 1
+        return result
+
+    def _meet(self, *values: Any) -> Any:
+        """A call with operands of another kind than those before, or of one that has no plan."""
+        key = tuple([(v.shape, v.dtype) for v in values])
+        known = key in self.met
+        found = self.met[key] if known else self._chain_for(values)
+        if found is None:
+            return None
+        before, started = self.misfits, time.perf_counter_ns()
+        result = found.entry(*values)
+        if result is None:
+            if self.misfits != before:
+                self._remember(key, None)
+            return None
+        if not known:
+            self._remember(key, found)
+            self.decided[found].measured.note(time.perf_counter_ns() - started)
+        self.entries[tuple([v.dtype for v in values])] = found.entry
+        return result
+
+    def _remember(self, key: tuple[Any, ...], found: Chain | None) -> None:
+        if len(self.met) >= _MAX_SHAPES:
+            self.met.clear()
+        self.met[key] = found
+
+    def _misfit(self) -> None:
+        self.misfits += 1
+        self.refusal = "operands that do not lie in rows, or rows that are too long for the cache"
+
+    def _chain_for(self, values: Sequence[Any]) -> Chain | None:
+        """The chain for operands like these, planned when they come first."""
+        from .chain_plan import kind_of
+
+        try:
+            kind = kind_of(values, tuple([_name_of(v) for v in values]))
+        except NotFusable as error:
+            self._refuse(str(error))
+            return None
+        if kind not in self.chains:
+            if time.perf_counter_ns() < self.retry_ns:
+                return None
+            self._make(kind, values)
+        found = self.chains.get(kind)
+        if found is None and kind in self.chains:
+            self._remember(tuple([(v.shape, v.dtype) for v in values]), None)
+        return found
+
+    def _make(self, kind: Kind, values: Sequence[Any]) -> None:
+        """Plan the chain for a kind of operands, or note why there is none; nothing while something is still being compiled."""
+        from ..codegen.rows.chain import NotReady
+
+        started = time.perf_counter_ns()
+        pattern = Pattern(inputs_of(values), None, "", 0.0)
+        made: Chain | None = None
+        try:
+            made = self._plan(kind)
+        except (NotFusable, NotReady) as error:
+            pattern.reason = str(error)
+            if WAITING in pattern.reason:
+                self.retry_ns = time.perf_counter_ns() + RETRY_NS
+                self._refuse(pattern.reason)
+                return
+        if len(self.chains) >= _MAX_KINDS:
+            self._forget()
+        pattern.kernel, pattern.splice_us = made, (time.perf_counter_ns() - started) / 1000
+        self.chains[kind] = made
+        self.patterns[len(self.chains)] = pattern
+        if made is not None:
+            self.refusal = ""
+            self._announce(pattern)
+            self._note(pattern, made, values)
+
+    def _plan(self, kind: Kind) -> Chain:
+        """Raises NotFusable, NotReady."""
+        from ..codegen.rows.chain import Chain
+        from .chain_plan import plan_for
+
+        name, reason = engine()
+        if name != "stencils" or not config.current.use_llvm:
+            raise NotFusable(reason or "machine code is switched off")
+        if not is_ready():
+            raise NotFusable("stencils are being compiled")
+        if self.uniform and (set(kind.dtypes) != {"float32"} or not _BY_RULE.isdisjoint(self.segment.names)):
+            raise NotFusable("rows of other types than float32, or extremes, under MindSpore's rules")
+        plan = plan_for(self.segment, kind)
+        if self.uniform and plan.form == 1 and plan.inner == plan.ndim:
+            raise NotFusable("a number without axes under MindSpore's rules")
+        return Chain(plan, self._meet, self._misfit)
+
+    def _note(self, pattern: Pattern, made: Chain, values: Sequence[Any]) -> None:
+        """Keep the decision; what the first call takes is noted with it."""
+        from ..fusion import decisions
+        from . import large
+
+        pattern.record = self.decided[made] = decisions.keep(partial(_decided, self.segment, large.describe(values)))
+
+    def _forget(self) -> None:
+        self.chains.clear()
+        self.decided.clear()
+        self.met.clear()
+        self.patterns.clear()
+        self.entries.clear()
+
+    def prepare(self, dtype: Any) -> None:
+        """Nothing is known beforehand of shapes, by which chains are planned; their kernels over rows are asked for."""
+        from ..codegen.rows.loop import row_loop
+        from ..fusion.chains import ROW_OPS
+
+        name = dtypes.name_of(dtype)
+        if name in ("float32", "float64", "float16", "bfloat16"):
+            for op in self.segment.names:
+                if op in ROW_OPS and "eps" not in ROW_OPS[op].attrs:
+                    row_loop(op, name)
+
+
+def _name_of(value: Any) -> str:
+    name = dtypes.name_of(value.dtype)
+    if name is None:
+        raise NotFusable(f"no stencils for the type {value.dtype}")
+    return name
+
+
+def _decided(segment: Segment, described: Any) -> Decision:
+    from ..fusion import splits
+    from ..fusion.machines import usable
+    from . import large
+
+    return splits.rows(large.group_of(segment, described), usable())
