@@ -28,7 +28,8 @@ _ROWS_MAX: Final = 4096  # of one piece
 _AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
 _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
 _BLOCK: Final = 512  # columns that are packed at a time otherwise
-_HOT_ROWS: Final = 512  # of a block that something else follows
+_HOT_ROWS: Final = 512  # of a block that something else follows,
+_HOT: Final = 1 << 18  # and its elements, about
 _PIECES: Final = 3  # per thread
 _ALIGNMENT: Final = 64
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
@@ -215,7 +216,8 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Callabl
     workers = threads.cores() if flops >= SEVERAL else 1
     tall, wide, deep = _cut(found, len(stacks), rows, columns, workers)
     if tail is not None:  # blocks that stay near
-        tall, wide = min(tall, _HOT_ROWS), min(wide, _BLOCK)
+        tall = min(tall, _HOT_ROWS)
+        wide = min(wide, max(1, _HOT // (min(tall, rows) * _BLOCK)) * _BLOCK)
     run = _Run(found, a, b, result, stacks, deep, flops < _SHORT, tail)
     pieces = [
         (stack, row, min(row + tall, rows), column, min(column + wide, columns))
