@@ -145,7 +145,7 @@ class FusedKernel:
         wide = [x if x.shape == out.shape else np.broadcast_to(x, out.shape) for x in arrays]
         pointers, strides = [address(x) for x in (*wide, out)], [list(x.strides) for x in (*wide, out)]
         common, _ = self._job(pointers, list(out.shape), strides, 1)
-        return Blocks(lambda piece: self._run(common, [piece], 1), pointers, strides)
+        return Blocks((*common[:4], 0), pointers, strides, (*wide, out))
 
     def call(self, *arrays: Any) -> Any:
         """Fresh results for these arrays, or None; scalars and anything that is not a plain array of the right type: None."""
@@ -244,20 +244,29 @@ class FusedKernel:
 
 
 class Blocks:
-    """A call that is done block by block, in any order and by several threads; what it meets is collected."""
+    """A call on a matrix that other code does block by block; it holds its operands."""
 
-    __slots__ = ("call", "pointers", "strides", "word", "status")
+    __slots__ = ("common", "pointers", "strides", "operands", "word", "status")
 
-    def __init__(self, call: Callable[[Any], tuple[int, int]], pointers: list[int], strides: list[list[int]]) -> None:
-        self.call, self.pointers, self.strides = call, pointers, strides
+    def __init__(self, common: Any, pointers: list[int], strides: list[list[int]], operands: tuple[Any, ...]) -> None:
+        self.common, self.pointers, self.strides, self.operands = common, pointers, strides, operands
         self.word = self.status = 0
 
-    def run(self, row: int, end: int, column: int, last: int) -> None:
-        """Rows `row` to `end`, columns `column` to `last`."""
-        moved = [p + row * down + column * along for p, (down, along) in zip(self.pointers, self.strides, strict=True)]
-        word, status = self.call((moved, [end - row, last - column], self.strides))
+    def block(self, row: int, end: int, column: int, last: int) -> tuple[list[int], Any, Any]:
+        """(where operands begin, a job for rows `row` to `end` and columns `column` to `last`, what must live as long)."""
+        starts = [p + row * down + column * along for p, (down, along) in zip(self.pointers, self.strides, strict=True)]
+        job, kept = _packed(self.common, (starts, [end - row, last - column], self.strides))
+        return starts, job, kept
+
+    def note(self, word: int, status: int) -> None:
+        """What a job met."""
         self.word |= word
         self.status |= status
+
+    @property
+    def failed(self) -> bool:
+        """Whether somebody must hear of what was met: the results are not to be used."""
+        return bool(self.word or self.status & c.HARD) or (self.status != 0 and not underflow_ignored())
 
 
 def fitting_shape(arrays: Sequence[Any], dtypes: Sequence[Any]) -> tuple[int, ...] | None:
