@@ -10,6 +10,7 @@ from .decisions import Decision
 from .epilogues import Epilogue, plain_tail
 from .groups import Group, MismatchError, Step, Value, of_segment
 
+DEEP: Final = 1024  # terms of a sum from which on the product takes so long that a pass over its result hardly counts
 _BLAS: Final = "the product is that of BLAS, whose bits depend on how it is cut"
 SMALL: Final = 1 << 19  # elements of a product that are still near when it is done: a tail gains nothing by blocks, and pays for them
 
@@ -43,5 +44,9 @@ def decide(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...], 
     names = [step.name for step in group.steps]
     apart = f"{names[0]} | {', '.join(names[1:])}"
     elements = group.values[group.outputs[0]].elements
-    small = f"small: up to {SMALL} elements are near anyway" if elements <= SMALL else "" if ours else _BLAS
-    return splits.decide(group, same_bits=True, runs=True, refused=_Possible({splits.WHOLE: small, apart: ""}))
+    reason = _BLAS if not ours else ""
+    if elements <= SMALL:
+        reason = f"small: up to {SMALL} elements are near anyway"
+    elif values[0].shape[-1] > DEEP:
+        reason = f"deep: after sums of more than {DEEP} terms a pass over their results hardly counts"
+    return splits.decide(group, same_bits=True, runs=True, refused=_Possible({splits.WHOLE: reason, apart: ""}))

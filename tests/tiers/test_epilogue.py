@@ -217,6 +217,18 @@ def test_wrong_shapes_are_the_ops_errors() -> None:
     assert "[REJECTED] the tail is of shape [2, 300, 530], the product [300, 530]" in bcvm.explain(made)
 
 
+def test_deep_products_and_those_of_blas_run_apart() -> None:
+    for function, args, reason in (
+        (bias_gelu, operands(130, depth=1100), "deep: after sums of more than 1024 terms"),
+        (by_numpy, operands(300), "the product is that of BLAS"),
+    ):
+        made = bcvm.jit(function)
+        made(*args)
+        assert [site.calls for site in epilogues_of(made)] == [0]
+        text = bcvm.explain(made)
+        assert f"[REJECTED] {reason}" in text
+
+
 def test_decision_can_be_asked_for() -> None:
     made = bcvm.jit(bias_gelu)
     made(*operands(300))
