@@ -10,7 +10,9 @@ from .decisions import Decision
 from .epilogues import Epilogue, plain_tail
 from .groups import Group, MismatchError, Step, Value, of_segment
 
-SMALL: Final = 1 << 17  # elements up to which a product and its tail are near enough, and a call for each is quicker
+DEEP: Final = 1024  # terms of a sum from which on the product takes so long that a pass over its result hardly counts
+_BLAS: Final = "the product is that of BLAS, whose bits depend on how it is cut"
+SMALL: Final = 1 << 19  # elements of a product that are still near when it is done: a tail gains nothing by blocks, and pays for them
 
 
 class _Possible(dict[str, str]):
@@ -32,8 +34,8 @@ def group_of(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...]
     return Group((*values[:2], *tail.values), (first, *steps), tuple(moved[k] for k in tail.outputs))
 
 
-def decide(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...]) -> Decision:
-    """One kernel for both, or the product and then its tail: the bits are the same. A mismatch of shapes is told by the decision."""
+def decide(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...], *, ours: bool = True) -> Decision:
+    """One kernel for both, or the product and then its tail: the bits are the same. `ours`: the product is no one else's."""
     title = Group(tuple(values), (), ())
     try:
         group = group_of(epilogue, values, shape)
@@ -42,5 +44,9 @@ def decide(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...]) 
     names = [step.name for step in group.steps]
     apart = f"{names[0]} | {', '.join(names[1:])}"
     elements = group.values[group.outputs[0]].elements
-    small = f"small: up to {SMALL} elements are a call each" if elements <= SMALL else ""
-    return splits.decide(group, same_bits=True, runs=True, refused=_Possible({splits.WHOLE: small, apart: ""}))
+    reason = _BLAS if not ours else ""
+    if elements <= SMALL:
+        reason = f"small: up to {SMALL} elements are near anyway"
+    elif values[0].shape[-1] > DEEP:
+        reason = f"deep: after sums of more than {DEEP} terms a pass over their results hardly counts"
+    return splits.decide(group, same_bits=True, runs=True, refused=_Possible({splits.WHOLE: reason, apart: ""}))

@@ -1,14 +1,14 @@
 """A product and its tail at run time: the elementwise ops run on blocks of the product, in place, right after each block was made.
 
-The product has the bits that its op gives by itself, whichever way it is computed: chained products may be cut into blocks as one
-likes, those of BLAS may not, and get their tail in place over the whole. Anything that this does not know is left to the ops one by one,
-and so is what meets a floating-point event: nothing but memory of its own has been written then.
+The product has the bits that its op gives by itself: chained products may be cut into blocks as one likes, those of BLAS may not and are
+left alone. Anything that this does not know is left to the ops one by one, and so is what meets a floating-point event: nothing but
+memory of its own has been written then.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from .. import config, dtypes
 from ..codegen.products import product as chained
 from ..codegen.stencils import kernel as kernels
-from ..codegen.stencils import offsets as c
 from ..codegen.stencils.graph import Input, NotFusable
 from ..fusion import decisions, epilogue_decisions, epilogues
 from ..fusion.groups import Value
@@ -52,7 +51,7 @@ class EpilogueSite(FusedSite):
         if config.plain.value & config.EXCHANGED and not pool.exchanged.isdisjoint(self.ops):
             return self._refuse("one of its ops has kernels or rules of your own")
         x, w, *others = values
-        if type(x) is np.ndarray and type(w) is np.ndarray and (x.shape, w.shape) in self.apart:
+        if type(x) is np.ndarray and type(w) is np.ndarray and (x.shape, w.shape, config.current.reproducible) in self.apart:
             return None
         if not all(type(v) is np.ndarray for v in values) or x.dtype not in _FLOATS or any(v.dtype != x.dtype for v in values):
             return self._refuse("operands that are no plain arrays of one type, float32 or float64")
@@ -62,14 +61,15 @@ class EpilogueSite(FusedSite):
         flat = [_as_rows(v, shape) for v in others]
         if any(v is None for v in flat):
             return self._refuse(_mismatch(shape, [v.shape for v in others]))
-        key = (x.dtype.char, *[tuple([n.bit_length() for n in v.shape]) for v in values])
+        ours = products.is_chained_weight(x.reshape(-1, x.shape[-1]), w) if self.epilogue.by_weight else config.current.reproducible
+        key = (ours, x.dtype.char, *[tuple([n.bit_length() for n in v.shape]) for v in values])
         try:
             record = self.chosen[key]
         except KeyError:
             record = self._decide(key, values, shape)
         if record is None:
             if len(self.apart) < _MAX_APART:
-                self.apart.add((x.shape, w.shape))
+                self.apart.add((x.shape, w.shape, config.current.reproducible))
             return None
         kernel = self._kernel(x.dtype)
         if kernel is None:
@@ -104,7 +104,7 @@ class EpilogueSite(FusedSite):
     def _decide(self, key: Any, values: Sequence[Any], shape: tuple[int, ...]) -> decisions.Record | None:
         """Whether calls of a size class run here; the decision is kept for whoever asks."""
         described = [Value(v.shape, dtypes.name_of(v.dtype) or "float32", v.flags.forc) for v in values]
-        decision = epilogue_decisions.decide(self.epilogue, described, shape)
+        decision = epilogue_decisions.decide(self.epilogue, described, shape, ours=key[0])
         record = decisions.keep(lambda: decision)
         if len(self.chosen) >= _MAX_CLASSES:
             self.chosen.clear()
@@ -132,29 +132,18 @@ class EpilogueSite(FusedSite):
 
     def _run(self, kernel: kernels.FusedKernel, x: _Array, w: _Array, others: list[Any], shape: tuple[int, int]) -> Any:
         """The tail of the product, as (rows, columns); None where events were met, or the tail gives something else."""
-        right = w.T if self.epilogue.by_weight else w
         rows = x.reshape(shape[0], x.shape[-1])
-        ways = products.is_chained_weight(rows, w) if self.epilogue.by_weight else config.current.reproducible
         tail: list[Any] = []
 
-        def after(result: _Array) -> Callable[[int, int, int, int], None] | None:
+        def after(result: _Array) -> kernels.Blocks | None:
             try:
-                made = kernel.blocks([result, *others], result)
+                tail.append(kernel.blocks([result, *others], result))
             except NotFusable:  # there is no room for code
-                made = None
-            tail.append(made)
-            return None if made is None else made.run
+                tail.append(None)
+            return tail[0]  # type: ignore[no-any-return]
 
-        made = chained.multiply(rows, right, after) if ways else None
-        if made is None:
-            made = products.of_weights(rows, w) if self.epilogue.by_weight else products.matmul(rows, w)
-            run = after(made)
-            if run is not None:
-                run(0, shape[0], 0, shape[1])
-        blocks = tail[-1] if tail else None
-        if blocks is None or blocks.word or blocks.status & c.HARD or (blocks.status and not kernels.underflow_ignored()):
-            return None
-        return made
+        made = chained.multiply(rows, w.T if self.epilogue.by_weight else w, after)
+        return None if made is None or not tail or tail[0] is None or tail[0].failed else made
 
 
 def _mismatch(shape: tuple[int, ...], others: list[tuple[int, ...]]) -> str:

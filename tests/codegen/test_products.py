@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -336,3 +340,24 @@ def test_in_place_and_out() -> None:
         assert bcvm.jit(lambda p, q, r: np.matmul(p, q, out=r))(a, b, target) is target
         assert same(target, expected)
         assert same(bcvm.jit(f)(a.copy(), b), expected)
+
+
+_OTHER_LEVEL = """
+import sys
+from bcvm_core.codegen import store
+store.cpu_level = lambda: sys.argv[1]
+import numpy as np
+from bcvm_core.codegen.products import product
+a, b = (np.random.default_rng(k).standard_normal(s).astype(sys.argv[2]) for k, s in ((0, (45, 300)), (1, (77, 300))))
+made = product.multiply(a, b.T)
+assert product.code(sys.argv[2]).form.lanes == int(sys.argv[3])
+sys.stdout.write(made.tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 8), ("float64", 4)])
+def test_bits_do_not_depend_on_the_width_of_vectors(dtype: str, lanes: int, tmp_path: Path) -> None:
+    environment = {**os.environ, "BCVM_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", _OTHER_LEVEL, "x86-64-v3", dtype, str(lanes)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == by_code(data((45, 300), dtype), data((77, 300), dtype, 1).T).tobytes().hex()

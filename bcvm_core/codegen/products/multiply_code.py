@@ -36,6 +36,20 @@ P_TILE: Final = 160  # columns of a tile
 P_LANES: Final = 168
 P_SIZE: Final = 176
 P_COPY: Final = 184  # the address of `copied`
+P_TAIL: Final = 200  # what runs over blocks of the result, in place: 0 or an address
+T_DRIVE: Final = 0  # the function that does a job of a fused kernel
+T_JOB: Final = 8
+T_COUNT: Final = 16  # of its operands
+T_STARTS: Final = 24  # where each operand's element is that belongs to the first of the result
+T_POINTERS: Final = 32  # of the job
+T_STRIDES: Final = 40
+T_STRIDES_ROW: Final = 48
+T_DIMS: Final = 56
+T_BLOCK: Final = 64  # columns that are enough for it to run
+T_WORD: Final = 72  # events that it met, as in a job
+T_STATUS: Final = 80
+JOB_WORD: Final = 80
+JOB_STATUS: Final = 88
 P_MODE: Final = 192  # the floating-point status to run in; 0: that of the calling thread
 
 
@@ -69,17 +83,42 @@ def one(job: int) -> int:
         pack_rows(job)
     columns = load64(job + P_COLUMNS)
     block = load64(job + P_BLOCK)
+    tail = load64(job + P_TAIL)
+    events = 0
     column = 0
+    done = 0
     while column < columns:
         width = columns - column
         if width > block:
             width = block
         block_of_columns(job, column, width)
         column = column + width
+        if tail and column < columns and column - done >= load64(tail + T_BLOCK):
+            events = events | (get_status(scratch) & ALL_FLAGS)
+            follow(tail, done, column)
+            set_status(scratch, mode)
+            done = column
     copy_edge(job)
-    events = get_status(scratch) & ALL_FLAGS
+    events = events | (get_status(scratch) & ALL_FLAGS)
+    if tail:
+        follow(tail, done, columns)
     set_status(scratch, before)
     return events
+
+
+def follow(tail: int, first: int, last: int) -> int:
+    """What runs over the columns `first` to `last` of the result."""
+    store64(load64(tail + T_DIMS) + 8, last - first)
+    k = 0
+    while k < load64(tail + T_COUNT):
+        step = load64(load64(tail + T_STRIDES) + load64(tail + T_STRIDES_ROW) * k + 8)
+        store64(load64(tail + T_POINTERS) + 8 * k, load64(load64(tail + T_STARTS) + 8 * k) + first * step)
+        k = k + 1
+    job = load64(tail + T_JOB)
+    call(load64(tail + T_DRIVE), job)
+    store64(tail + T_WORD, load64(tail + T_WORD) | load64(job + JOB_WORD))
+    store64(tail + T_STATUS, load64(tail + T_STATUS) | load64(job + JOB_STATUS))
+    return 0
 
 
 def block_of_columns(job: int, column: int, width: int) -> int:

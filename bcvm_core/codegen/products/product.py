@@ -15,7 +15,9 @@ import numpy as np
 from ... import config, fpstatus
 from .. import llvm
 from ..loops import address, compiler_is_there, data_offset_holds
-from ..stencils import threads
+from ..stencils import offsets, threads
+from ..stencils.driver import driver
+from ..stencils.kernel import Blocks
 from ..stencils.recycle import empty
 from . import multiply_code as c
 from .loop import OP, ProductLoop
@@ -28,15 +30,18 @@ _ROWS_MAX: Final = 4096  # of one piece
 _AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
 _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
 _BLOCK: Final = 512  # columns that are packed at a time otherwise
-_HOT_ROWS: Final = 512  # of a block that something else follows
+_HOT_ROWS: Final = 512  # of blocks that something else follows,
+_HOT: Final = 1 << 18  # and about their elements
 _PIECES: Final = 3  # per thread
 _ALIGNMENT: Final = 64
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
 _EVENTS: Final = ((_DIVIDE, "divide"), (_OVERFLOW, "overflow"), (_UNDERFLOW, "underflow"), (_INVALID, "invalid"))
 _LOUD: Final = _INVALID | _DIVIDE | _OVERFLOW | _UNDERFLOW
 _MAX_PLANS: Final = 512
-_pack: Final = struct.Struct("<25q").pack
+_pack: Final = struct.Struct("<26q").pack
 _places: Final = struct.Struct("<3q").pack
+_tail: Final = struct.Struct("<11q").pack
+_met: Final = struct.Struct("<2q").unpack_from
 _word: Final = ctypes.c_int64.from_address
 
 
@@ -86,14 +91,14 @@ def code(dtype: str) -> ProductLoop | None:
 _plans: dict[Any, _Single | None] = {}  # by layout of both operands; None: a call that takes several pieces or copies
 
 
-After = Callable[[_Array], Callable[[int, int, int, int], None] | None]
+After = Callable[[_Array], Blocks | None]
 
 
 def multiply(a: _Array, b: _Array, after: After | None = None) -> _Array | None:
     """As `ops.products.by_kernel`.
 
-    `after(result)`, for matrices, is asked for what is called with each block of the result (rows from, to, columns from, to) right after
-    it was computed, by the thread that did; None: nothing.
+    `after(result)`, for matrices, is asked for what runs over the blocks of the result, in place, each right after it was computed and by
+    the thread that did; None: nothing.
     """
     if not config.current.use_llvm:
         return None
@@ -142,7 +147,7 @@ class _Single:
 class _Layout:
     """All that a job says of operands beside where they lie."""
 
-    __slots__ = ("head", "tail", "packed_a", "packed_b", "size")
+    __slots__ = ("head", "tail", "packed_a", "packed_b", "size", "block")
     head: tuple[int, ...]
 
     def __init__(
@@ -158,15 +163,16 @@ class _Layout:
         self.packed_a = _rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, _ALIGNMENT)
         self.packed_b = _rounded(min(block, _rounded(columns, form.columns)) * c.DEPTH * size, _ALIGNMENT)
         self.size = self.packed_a + self.packed_b + rows * form.columns * size
+        self.block = max(1, _HOT // (rows * form.columns)) * form.columns
         self.head = (rows, columns, depth, 0, a_row, 0, *b_steps, 0, c_row, ctypes.addressof(found.tiles), panels, low, more, block)
         self.head += (ahead, direct)
         self.tail = (form.columns, form.lanes, size, found.copied)
 
-    def job(self, mode: int) -> bytes:
+    def job(self, mode: int, tail: int = 0) -> bytes:
         """A job of its own, in which native code writes."""
         at = _scratch.at(self.size)
         b = at + self.packed_a
-        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode)
+        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode, tail)
 
 
 def _report(events: int) -> None:
@@ -208,14 +214,14 @@ def _right(b: _Array) -> _Array:
     return b if b.itemsize in b.strides[-2:] or 1 in b.shape[-2:] else np.ascontiguousarray(b)
 
 
-def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Callable[[int, int, int, int], None] | None = None) -> None:
+def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks | None = None) -> None:
     rows, columns, depth = result.shape[-2], result.shape[-1], a.shape[-1]
     stacks = _stacks(a, b, result)
     flops = 2.0 * result.size * depth
     workers = threads.cores() if flops >= SEVERAL else 1
     tall, wide, deep = _cut(found, len(stacks), rows, columns, workers)
     if tail is not None:  # blocks that stay near
-        tall, wide = min(tall, _HOT_ROWS), min(wide, _BLOCK)
+        tall = min(tall, _HOT_ROWS)
     run = _Run(found, a, b, result, stacks, deep, flops < _SHORT, tail)
     pieces = [
         (stack, row, min(row + tall, rows), column, min(column + wide, columns))
@@ -271,7 +277,9 @@ def _stacks(a: _Array, b: _Array, result: _Array) -> Any:
 class _Run:
     """One product: works off pieces, and collects the flags that they raise."""
 
-    def __init__(self, found: ProductLoop, a: _Array, b: _Array, result: _Array, stacks: Any, deep: int, short: bool, tail: Any) -> None:
+    def __init__(
+        self, found: ProductLoop, a: _Array, b: _Array, result: _Array, stacks: Any, deep: int, short: bool, tail: Blocks | None
+    ) -> None:
         self.code, self.stacks, self.deep = found, stacks, deep
         self.size, self.depth = a.itemsize, a.shape[-1]
         self.a_row, self.c_row = a.strides[-2], result.strides[-2]
@@ -287,10 +295,31 @@ class _Run:
         table = self.stacks[stack : stack + self.deep]
         if row or column:
             table = table + np.array((row * self.a_row, column * self.b_column, row * self.c_row + column * self.size))
-        events = self.call(layout.job(self.mode), address(table), len(table))  # others run meanwhile
+        if self.tail is None:
+            events = self.call(layout.job(self.mode), address(table), len(table))  # others run meanwhile
+        else:
+            follow, kept = _followed(self.tail, piece, layout.block)
+            events = self.call(layout.job(self.mode, _bytes_at(follow)), address(table), len(table))
+            self.tail.note(*_met(follow, c.T_WORD))
+            del kept
         self.events |= events
-        if self.tail is not None:
-            self.tail(row, end, column, last)
+
+
+def _followed(tail: Blocks, piece: tuple[int, int, int, int, int], block: int) -> tuple[bytes, Any]:
+    """What a job says of its tail, in which native code writes, and what must live as long."""
+    starts, job, kept = tail.block(*piece[1:])
+    begins = (ctypes.c_int64 * len(starts))(*starts)
+    dims, pointers, strides, *_ = kept[0]
+    found = _tail(
+        *(driver().addresses["drive"], ctypes.addressof(job), len(starts), ctypes.addressof(begins), ctypes.addressof(pointers)),
+        *(ctypes.addressof(strides), 8 * offsets.MAX_DIMS, ctypes.addressof(dims), block, 0, 0),
+    )
+    return found, (job, kept, begins)
+
+
+def _bytes_at(x: bytes) -> int:
+    """Where the bytes of an object are."""
+    return id(x) + offsets.BYTES_HEAD
 
 
 def _steps(b: _Array) -> tuple[int, int]:

@@ -33,6 +33,7 @@ _ndarray: Final = np.ndarray
 LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
 _PIECE_NS: Final = 100_000
+_MAX_LAYOUTS: Final = 64
 _PATIENCE_NS: Final = 20_000_000  # an interrupt waits no longer than this for the next piece, even on one core
 Director = Callable[["FusedKernel", Sequence[Any]], Any]  # (kernel, arrays) -> what the call gives
 _NUMPY: Final = {name: row.numpy for name, row in BY_NAME.items()}
@@ -95,6 +96,7 @@ class FusedKernel:
         """Raises NotFusable with the reason."""
         self.graph = graph
         self._entry: Callable[[], Any] | None = None
+        self._layouts: dict[Any, tuple[Any, list[list[int]]]] = {}  # of operands of `blocks`
         self.lowered = lower(graph)
         self._splicer = splicer(self.lowered.width)
         self._driver = driver()
@@ -140,12 +142,18 @@ class FusedKernel:
 
     def blocks(self, arrays: Sequence[Any], out: Any) -> Blocks | None:
         """The call on blocks of matrices, into `out` (one of `arrays`, or apart from them); None where they don't fit."""
-        if fitting_shape(arrays, self.inputs) != out.shape or self.outputs != [out.dtype] or out.ndim != 2:
-            return None
-        wide = [x if x.shape == out.shape else np.broadcast_to(x, out.shape) for x in arrays]
-        pointers, strides = [address(x) for x in (*wide, out)], [list(x.strides) for x in (*wide, out)]
-        common, _ = self._job(pointers, list(out.shape), strides, 1)
-        return Blocks(lambda piece: self._run(common, [piece], 1), pointers, strides)
+        key = tuple([(x.shape, x.strides, x.dtype.char) for x in (*arrays, out)])
+        found = self._layouts.get(key)
+        if found is None:
+            if fitting_shape(arrays, self.inputs) != out.shape or self.outputs != [out.dtype] or out.ndim != 2:
+                return None
+            wide = [x if x.shape == out.shape else np.broadcast_to(x, out.shape) for x in (*arrays, out)]
+            strides = [list(x.strides) for x in wide]
+            common, _ = self._job([0] * len(wide), list(out.shape), strides, 1)
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            found = self._layouts[key] = ((*common[:4], 0), strides)
+        return Blocks(found[0], found[1], (*arrays, out))
 
     def call(self, *arrays: Any) -> Any:
         """Fresh results for these arrays, or None; scalars and anything that is not a plain array of the right type: None."""
@@ -244,20 +252,30 @@ class FusedKernel:
 
 
 class Blocks:
-    """A call that is done block by block, in any order and by several threads; what it meets is collected."""
+    """A call on a matrix that other code does block by block; it holds its operands."""
 
-    __slots__ = ("call", "pointers", "strides", "word", "status")
+    __slots__ = ("common", "pointers", "strides", "operands", "word", "status")
 
-    def __init__(self, call: Callable[[Any], tuple[int, int]], pointers: list[int], strides: list[list[int]]) -> None:
-        self.call, self.pointers, self.strides = call, pointers, strides
+    def __init__(self, common: Any, strides: list[list[int]], operands: tuple[Any, ...]) -> None:
+        self.common, self.strides, self.operands = common, strides, operands
+        self.pointers = [address(x) for x in operands]
         self.word = self.status = 0
 
-    def run(self, row: int, end: int, column: int, last: int) -> None:
-        """Rows `row` to `end`, columns `column` to `last`."""
-        moved = [p + row * down + column * along for p, (down, along) in zip(self.pointers, self.strides, strict=True)]
-        word, status = self.call((moved, [end - row, last - column], self.strides))
+    def block(self, row: int, end: int, column: int, last: int) -> tuple[list[int], Any, Any]:
+        """(where operands begin, a job for rows `row` to `end` and columns `column` to `last`, what must live as long)."""
+        starts = [p + row * down + column * along for p, (down, along) in zip(self.pointers, self.strides, strict=True)]
+        job, kept = _packed(self.common, (starts, [end - row, last - column], self.strides))
+        return starts, job, kept
+
+    def note(self, word: int, status: int) -> None:
+        """What a job met."""
         self.word |= word
         self.status |= status
+
+    @property
+    def failed(self) -> bool:
+        """Whether somebody must hear of what was met: the results are not to be used."""
+        return bool(self.word or self.status & c.HARD) or (self.status != 0 and not underflow_ignored())
 
 
 def fitting_shape(arrays: Sequence[Any], dtypes: Sequence[Any]) -> tuple[int, ...] | None:
