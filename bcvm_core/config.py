@@ -29,10 +29,11 @@ def _int(name: str, default: int) -> int:
         return default
 
 
-OFF, WATCHED, EXCHANGED = 1, 2, 4
+OFF, WATCHED, EXCHANGED, RECORDED = 1, 2, 4, 8
 plain = ctypes.c_int64(0)
 """Not 0 while linked code must ask its regions at every call, where machine code would not: `OFF` while nothing is fused,
-`WATCHED` while every call is measured, `EXCHANGED` while the user's own kernels stand in for those of some ops."""
+`WATCHED` while every call is measured, `EXCHANGED` while the user's own kernels stand in for those of some ops,
+`RECORDED` while somebody writes down which calls there are."""
 
 
 def _mark(bit: int, on: bool) -> None:
@@ -58,6 +59,9 @@ class Config:
     force_tier: str | None = None  # BCVM_FORCE_TIER: "interpreter", "linked" or "plain" instead of the best that works
     fuse: bool = True  # BCVM_FUSE=0: no fused kernels, every op runs by itself
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
+    cache_size: int = 200  # BCVM_CACHE_SIZE: fused kernels of different code that are kept
+    cache_ttl_s: float = 300.0  # BCVM_CACHE_TTL: seconds without a call after which one may go
+    cache_bytes: int = 32 << 20  # BCVM_CACHE_BYTES: memory for their code
     fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
     onednn: str = "auto"  # BCVM_ONEDNN=0: no oneDNN; a path: this library instead of the one that is found
     packed_bytes: int = 256 << 20  # BCVM_PACKED_BYTES: memory of weights kept in the order that oneDNN wants
@@ -80,6 +84,9 @@ def _from_environment() -> Config:
         force_tier=os.environ.get("BCVM_FORCE_TIER") or None,
         fuse=_flag("BCVM_FUSE", True),
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
+        cache_size=_int("BCVM_CACHE_SIZE", 200),
+        cache_ttl_s=float(_int("BCVM_CACHE_TTL", 300)),
+        cache_bytes=_int("BCVM_CACHE_BYTES", 32 << 20),
         fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
         onednn=os.environ.get("BCVM_ONEDNN") or "auto",
         packed_bytes=_int("BCVM_PACKED_BYTES", 256 << 20),
@@ -96,6 +103,11 @@ current = _from_environment()
 def watched(on: bool) -> None:
     """Somebody measures every call (or stops to): machine code asks its regions meanwhile."""
     _mark(WATCHED, on)
+
+
+def recorded(on: bool) -> None:
+    """Somebody writes down every call (or stops to)."""
+    _mark(RECORDED, on)
 
 
 def exchanged(on: bool) -> None:

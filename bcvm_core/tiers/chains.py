@@ -7,7 +7,7 @@ single ops run by, so that it has the bits of its ops one by one. Where a kind h
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +37,7 @@ _MAX_SHAPES: Final = 256
 class ChainSite(FusedSite):
     """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
 
-    __slots__ = ("chains", "met", "misfits", "decided")
+    __slots__ = ("chains", "met", "misfits", "decided", "latest")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
@@ -46,6 +46,7 @@ class ChainSite(FusedSite):
         self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
         self.decided: dict[Chain, Record] = {}  # of the decision for each
         self.met: dict[tuple[Any, ...], Chain | None] = {}  # by shapes and types of operands
+        self.latest: dict[tuple[Any, ...], Callable[..., Any]] = {}  # element types -> the entry that ran last for them
 
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
@@ -58,11 +59,15 @@ class ChainSite(FusedSite):
             if type(value) is not _ndarray or not value.ndim:
                 return self._refuse("an operand without axes is promoted by its value, or is no plain array")
             key.append(value.dtype)
-        entry = self.entries.get(tuple(key)) or self._meet
+        entry = self.latest.get(tuple(key)) or self._meet
         result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
         if result is not None:
-            self.calls += 1
+            self.calls_before += 1
         return result
+
+    def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
+        """As in the base class."""
+        return self.latest.get(tuple([v.dtype for v in values]))
 
     def _meet(self, *values: Any) -> Any:
         """A call with operands of another kind than those before, or of one that has no plan."""
@@ -80,7 +85,7 @@ class ChainSite(FusedSite):
         if not known:
             self._remember(key, found)
             self.decided[found].measured.note(time.perf_counter_ns() - started)
-        self.entries[tuple([v.dtype for v in values])] = found.entry
+        self.latest[tuple([v.dtype for v in values])] = found.entry
         return result
 
     def _remember(self, key: tuple[Any, ...], found: Chain | None) -> None:
@@ -164,7 +169,7 @@ class ChainSite(FusedSite):
         self.decided.clear()
         self.met.clear()
         self.patterns.clear()
-        self.entries.clear()
+        self.latest.clear()
 
     def prepare(self, dtype: Any) -> None:
         """Nothing is known beforehand of shapes, by which chains are planned; their kernels over rows are asked for."""
