@@ -12,8 +12,8 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from .errors import LoweringError
 from .events import CellFinished, CellStarted, bus
@@ -53,6 +53,11 @@ class InstructionView:
     op: str
     role: str
 
+    @property
+    def line(self) -> int:
+        """Where it begins, 0 for nowhere."""
+        return 0 if self.span is None else self.span[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -60,7 +65,8 @@ class Measure:
 
     `runs`: executions by the VM; `misses`: those that met no tensor and were Python's. `timed` of the runs were measured and took
     `total_us`; the latest took `last_us`. `kernels` have run it, the busiest first, under `signature` (0: not met yet). `reason`: why
-    its region was last left to Python, or "". `fused`: the ops of the one kernel that it is part of; the first of them has its time.
+    its region was last left to Python, or "". `fused`: the ops of the one kernel that it is part of; the first of them has its time, and
+    is the `first` of the others.
     """
 
     runs: int = 0
@@ -73,6 +79,7 @@ class Measure:
     kernels: tuple[str, ...] = ()
     reason: str = ""
     fused: tuple[str, ...] = ()
+    first: Key | None = None
 
 
 NOTHING = Measure()
@@ -268,11 +275,13 @@ class Watch:
         out: dict[Key, Measure] = {}
         for site in sites:
             runs = site.hits if record is None else record.runs(site)
-            for key, calls, fused in _ops_of(site):
-                out[key] = self._add(out.get(key, NOTHING), runs, site, calls, fused, marks)
+            for key, calls, kernel in _ops_of(site):
+                out[key] = self._add(out.get(key, NOTHING), runs, site, calls, marks)
+                if kernel is not None:
+                    out[key] = replace(out[key], fused=kernel.names, first=None if kernel.first == key else kernel.first)
         return out
 
-    def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], fused: tuple[str, ...], marks: Marks) -> Measure:
+    def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], marks: Marks) -> Measure:
         timed, total, last, signature = before.timed, before.total_us, before.last_us, before.signature
         for call in calls:
             timing, (calls_before, ns_before) = clock.timing(call), marks.get(call, (0, 0))
@@ -283,7 +292,7 @@ class Watch:
                 last = timing.last_ns / 1000
         kernels, reason = self._kernels_of(signature), site.last_reason or before.reason
         runs, misses = before.runs + runs, before.misses + site.misses
-        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, fused or before.fused)
+        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, before.fused, before.first)
 
     def _kernels_of(self, signature: int) -> tuple[str, ...]:
         found = self._kernels.get(signature)
@@ -326,15 +335,22 @@ def _live(tables: Iterable[SiteTable]) -> list[Site]:
     return list({id(site): site for site in found}.values())
 
 
-def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], tuple[str, ...]]]:
-    """The ops of a site: their keys, the call sites by which they have run, and the ops of the fused kernel that they are part of."""
+class _Fused(NamedTuple):
+    """The ops of a fused kernel, and where the first of them stands."""
+
+    names: tuple[str, ...]
+    first: Key | None
+
+
+def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
+    """The ops of a site: their keys, the call sites by which they have run, and the fused kernel that they are part of."""
     if not isinstance(site, Region):
         span: Span = site.key[1:]
         names = list(site.sites) or ([site.op] if site.op else [])
-        yield from (((span, name), [site.sites[name]] if name in site.sites else [], ()) for name in names)
+        yield from (((span, name), [site.sites[name]] if name in site.sites else [], None) for name in names)
         return
     calls: dict[Key, list[Any]] = {}
-    fused: dict[Key, tuple[str, ...]] = {}
+    fused: dict[Key, _Fused] = {}
     for plan in list(site.plans.values()):
         if isinstance(plan, RegionRunner):
             instructions = plan.code.program.instructions
@@ -347,11 +363,11 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], tuple[str, ...]]]:
                 for pc in kernel.segment.pcs:
                     if (key := _key(instructions[pc])) is not None:
                         calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
-                        fused[key] = kernel.segment.names
+                        fused[key] = _Fused(kernel.segment.names, _key(instructions[kernel.segment.first]))
     for instruction in site.code.program.instructions:
         if (key := _key(instruction)) is not None:
             calls.setdefault(key, [])
-    yield from ((key, sites, fused.get(key, ())) for key, sites in calls.items())
+    yield from ((key, sites, fused.get(key)) for key, sites in calls.items())
 
 
 def _key(instruction: Instruction) -> Key | None:

@@ -144,9 +144,51 @@ def test_lines_and_instructions_are_linked_by_pointer_and_by_keys(open_notebook:
     page.page.keyboard.press("Escape")
     assert board.root.locator("tr.bcvm-pinned").count() == 0
     assert page.cells()[1]["source"] == SHOW  # no key reached the notebook
-    page.page.set_viewport_size({"width": 760, "height": 1400})
-    page.page.wait_for_timeout(500)
-    board.root.screenshot(path=pictures / "dashboard_narrow.png")
+    fused = board.root.locator(".bcvm-instructions tr", has_text="exp, r")
+    assert str(fused.locator("td.bcvm-total").text_content()).startswith("in ")  # its time stands with the subtraction
+    opcode = fused.locator(".bcvm-opcode")
+    assert "CALL_OP: Run an op of the table" in str(opcode.get_attribute("title"))
+    board.root.locator(".bcvm-legend summary").click()
+    words = board.root.locator(".bcvm-legend dl")
+    assert "fusion policy 'normalisation'" in str(words.text_content())
+    board.root.screenshot(path=pictures / "dashboard_words.png")
+    board.root.locator(".bcvm-legend summary").click()
+    for width in (980, 660):
+        page.page.set_viewport_size({"width": width, "height": 1400})
+        page.page.wait_for_timeout(500)
+        board.root.screenshot(path=pictures / f"dashboard_{width}.png")
+    assert page.foreign == []
+
+
+def test_pointing_scrolls_the_other_side_and_each_tab_has_its_own_place(open_notebook: Any, lab: Any, pictures: Path) -> None:
+    """In a window of 1280 pixels beside JupyterLab's file browser: the panes stand side by side there, too."""
+    long = DEFINE + "\n" + "def many(x):\n" + "".join(f"    x = np.tanh(x * {n}.5)[:, ::-1]\n" for n in range(2, 14)) + "    return x"
+    _write(lab, "scroll.ipynb", long, SHOW, "x = np.ones((4, 4), np.float32)\nfor _ in range(3): y = many(step(x, x))")
+    page = open_notebook("scroll.ipynb", sidebar=True)
+    page.page.set_viewport_size({"width": 1280, "height": 1000})
+    board = Board(page)
+    _select_and_run(page, 0, 2)
+    page.wait(lambda: board.root.count() and board.runs() > 0 and board.state() == "idle", "the end of the cell", 20)
+    panes = [board.root.locator(f".bcvm-{kind}") for kind in ("lines", "instructions")]
+    left, right = (pane.bounding_box() for pane in panes)
+    assert left["y"] == right["y"] and left["x"] + left["width"] <= right["x"] + 1
+    assert not board.root.evaluate("e => [...e.querySelectorAll('.bcvm-head > *')].some(x => x.offsetTop > e.offsetTop + 30)")
+    board.root.get_by_role("tab", name="many()").click()
+    last = panes[0].locator("tbody tr").nth(11)
+    last.hover()
+    page.wait(lambda: panes[1].evaluate("e => e.scrollTop") > 0, "the other side", 5)
+    page.page.wait_for_timeout(200)
+    box, row = panes[1].bounding_box(), panes[1].locator("tr.bcvm-linked").first.bounding_box()
+    assert box["y"] < row["y"] < box["y"] + box["height"]
+    board.root.screenshot(path=pictures / "dashboard_beside_the_sidebar.png")
+    page.page.mouse.move(5, 5)
+    there = panes[1].evaluate("e => e.scrollTop")
+    board.root.get_by_role("tab", name="step()").click()
+    assert panes[1].evaluate("e => e.scrollTop") == 0
+    board.root.get_by_role("tab", name="many()").click()
+    assert panes[1].evaluate("e => e.scrollTop") == there
+    code = panes[1].locator("td.bcvm-code > code", has_text="CALL_OP").first
+    assert "CALL_OP" in code.evaluate("e => e.innerText")
     assert page.foreign == []
 
 

@@ -193,6 +193,7 @@ def test_the_pump_keeps_its_pace_and_stops() -> None:
         return True
 
     pump = Pump(tick, interval_s=0.05)
+    started = time.monotonic()
     pump.start()
     pump.start()
     for _ in range(40):
@@ -201,7 +202,7 @@ def test_the_pump_keeps_its_pace_and_stops() -> None:
     pump.stop()
     time.sleep(0.12)
     seen = len(ticks)
-    assert 4 <= seen <= 10
+    assert 4 <= seen <= 1 + (time.monotonic() - started) / 0.05  # a busy machine makes the loop longer
     time.sleep(0.15)
     assert len(ticks) == seen and not pump.running
 

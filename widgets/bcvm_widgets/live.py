@@ -22,7 +22,7 @@ _STATIC = Path(__file__).parent / "static"
 
 def script() -> str:
     """The view's ES module, put together from its files."""
-    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in ("words.js", "pane.js", "dashboard.js"))
+    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in ("words.js", "pane.js", "legend.js", "dashboard.js"))
 
 
 class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types

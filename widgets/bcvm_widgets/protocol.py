@@ -66,6 +66,7 @@ class Listing(TypedDict):
     version: int
     generation: int
     units: list[Unit]
+    glossary: dict[str, str]  # what the opcodes, ops and policies of the units mean
 
 
 class Choice(TypedDict):
@@ -75,6 +76,7 @@ class Choice(TypedDict):
     kernels: list[str]
     signature: str
     reason: str  # why it was last left to Python, or ""
+    first: int | None  # part of a fused kernel whose time stands at this position, among instructions or lines; None: it has its own
 
 
 class UnitChoices(TypedDict):
@@ -158,7 +160,7 @@ def is_command(content: Any) -> TypeGuard[Command]:
 
 def empty_listing() -> Listing:
     """Nothing has run yet."""
-    return {"version": VERSION, "generation": 0, "units": []}
+    return {"version": VERSION, "generation": 0, "units": [], "glossary": {}}
 
 
 def empty_choices() -> Choices:

@@ -7,6 +7,7 @@ class View {
     this.chosen = null; // the unit the user chose, by key
     this.unit = null;
     this.pointed = this.pinned = null;
+    this.scrolls = new Map(); // of the panes, by the key of the unit
     this.held = false; // paused here, whether or not the kernel has heard of it
     this.started = null;
     this.build(element);
@@ -32,6 +33,7 @@ class View {
     window.removeEventListener("pageshow", this.onShow);
     clearInterval(this.timer);
     clearTimeout(this.calm);
+    clearTimeout(this.revealing);
     this.send("hidden");
   }
 
@@ -47,7 +49,10 @@ class View {
     this.state = make("span", { class: "bcvm-state", role: "status" });
     this.time = make("span", { class: "bcvm-time", "aria-hidden": "true" });
     this.pulse = new Pulse();
-    this.totals = make("span", { class: "bcvm-totals" });
+    this.ops = make("span", { class: "bcvm-ops" });
+    this.share = make("span", { class: "bcvm-by-vm", title: "tensor ops that kernels ran; the rest was left to Python" });
+    this.spent = make("span", { class: "bcvm-spent", title: "time in kernels" });
+    this.totals = make("span", { class: "bcvm-totals" }, this.ops, this.share, this.spent);
     this.pause = make("button", { type: "button", class: "bcvm-button", onclick: () => this.hold(!this.held) });
     this.stop = make("button", {
       type: "button",
@@ -65,6 +70,7 @@ class View {
     this.code = new Pane("instructions", "bytecode", "pc", this);
     this.panes = make("div", { class: "bcvm-panes", role: "tabpanel" }, this.lines.element, this.code.element);
     this.detail = make("div", { class: "bcvm-detail" });
+    this.legend = new Legend();
     this.notice = make("p", { class: "bcvm-notice", role: "note" });
     const bar = make(
       "header",
@@ -85,6 +91,7 @@ class View {
       this.tabs,
       this.panes,
       this.detail,
+      this.legend.element,
     );
     element.append(this.root);
   }
@@ -218,6 +225,9 @@ class View {
   showUnit(unit) {
     const same = unit && this.unit && JSON.stringify(unit) === JSON.stringify(this.unit);
     if (!same) {
+      const panes = [this.lines, this.code];
+      if (this.unit) this.scrolls.set(this.unit.key, panes.map((pane) => pane.element.scrollTop));
+      const glossary = this.model.get("listing").glossary ?? {};
       this.unit = unit;
       this.pointed = this.pinned = null;
       this.lines.fill(
@@ -226,14 +236,15 @@ class View {
       let inside = false; // of a region that may be fused
       const entries = (unit?.instructions ?? []).map((instruction) => {
         inside ||= /^FUSE_(START|ACROSS)/.test(instruction.opcode);
-        const entry = instructionEntry(instruction, inside);
+        const entry = instructionEntry(instruction, inside, glossary);
         inside &&= instruction.opcode !== "FUSE_END";
         return entry;
       });
       this.code.fill(entries);
+      this.legend.explain(glossary);
+      panes.forEach((pane, n) => (pane.element.scrollTop = this.scrolls.get(unit?.key)?.[n] ?? 0));
     }
     this.showChoices();
-    this.showFigures();
   }
 
   showChoices() {
@@ -242,7 +253,7 @@ class View {
     if (!found) return;
     this.lines.choose(found.lines);
     this.code.choose(found.instructions);
-    this.showDetail();
+    this.showFigures(); // where a kernel's time stands is a matter of the choices
   }
 
   showFigures() {
@@ -256,11 +267,11 @@ class View {
     clearTimeout(this.calm);
     this.calm = setTimeout(() => [this.lines, this.code].forEach((pane) => pane.rest()), 400);
     const ops = figures.call_op + figures.call_host;
-    const share = ops ? ` · ${((100 * figures.call_op) / ops).toFixed(figures.call_host ? 1 : 0)}% by CALL_OP` : "";
-    setText(
-      this.totals,
-      ops ? `${count(ops)} ops${share}${figures.kernels_us ? ` · ${duration(figures.kernels_us)} in kernels` : ""}` : "",
-    );
+    setText(this.ops, ops ? `${shortCount(ops)} tensor ops` : "");
+    this.ops.title = ops ? `${count(ops)} tensor ops` : "";
+    const part = Math.min(figures.call_host ? 99.9 : 100, (100 * figures.call_op) / Math.max(1, ops));
+    setText(this.share, ops ? (figures.call_host ? `${part.toFixed(1)}% by kernels` : "all by kernels") : "");
+    setText(this.spent, figures.kernels_us ? `${duration(figures.kernels_us)} in kernels` : "");
     if (this.running) this.pulse.add(ops, performance.now());
     this.showShares(figures);
     this.showDetail();
@@ -299,9 +310,12 @@ class View {
 
   // --- linking lines and instructions
 
-  point(select) {
+  // `wait` (ms): a pointer that only passes does not make the other side jump.
+  point(select, wait = 0) {
     this.pointed = select;
     this.showLinks();
+    clearTimeout(this.revealing);
+    if (select) this.revealing = setTimeout(() => this.reveal(select), wait);
   }
 
   pin(select) {
@@ -309,7 +323,7 @@ class View {
     this.pinned = same ? null : select;
     this.pointed = same ? null : select;
     this.showLinks();
-    if (this.pinned) this.reveal();
+    if (this.pinned) this.reveal(this.pinned);
   }
 
   cross(select) {
@@ -319,9 +333,9 @@ class View {
   }
 
   // Scroll the other pane, and nothing else, so that what is linked can be seen.
-  reveal() {
-    const { lines, instructions } = this.links(this.pinned);
-    const [pane, target] = this.pinned.kind === "lines" ? [this.code, instructions] : [this.lines, lines];
+  reveal(select) {
+    const { lines, instructions } = this.links(select);
+    const [pane, target] = select.kind === "lines" ? [this.code, instructions] : [this.lines, lines];
     const row = pane.rows[target[0]]?.element;
     if (!row) return;
     const [top, bottom] = [pane.element.scrollTop, pane.element.scrollTop + pane.element.clientHeight - row.offsetHeight];
@@ -371,8 +385,9 @@ class View {
       const under = make(
         "span",
         { class: "bcvm-span", "aria-hidden": "true" },
-        entry.text.slice(0, from),
-        make("span", {}, entry.text.slice(from, to)),
+        ...breakable(entry.text.slice(0, from)),
+        make("span", {}, ...breakable(entry.text.slice(from, to))),
+        ...breakable(entry.text.slice(to)),
       );
       element.querySelector(".bcvm-code > code").append(under);
     }
@@ -391,7 +406,7 @@ class View {
       );
       return;
     }
-    setText(this.detail, detailText(select, this.unit, choices, figures));
+    setText(this.detail, detailText(select, this.unit, choices, figures, this.model.get("listing").glossary ?? {}));
   }
 }
 
