@@ -23,7 +23,9 @@ from .isa.program import Instruction, Program
 from .isa.signature import table as signatures
 from .isa.text import instructions
 from .jit import linker_of, program_of
+from .latencies import Called, Latencies
 from .session import CellRecord, CellSession
+from .splitting import Split, splits
 from .tiers.clock import clock
 from .tiers.pool import pool
 from .vm.linked import Linker, Site, SiteTable
@@ -110,6 +112,10 @@ class Unit:
     _sites: Callable[[], Iterable[Site]] = field(repr=False)
     _watch: Watch = field(repr=False)
 
+    def sites(self) -> Iterable[Site]:
+        """The sites that stand in its code now."""
+        return self._sites()
+
     def measures(self) -> Measures:
         """What has been done so far; instructions and lines that have done nothing are left out."""
         found = self._watch.measures(self._sites())
@@ -134,6 +140,7 @@ class Watch:
             for linker in self.linkers:
                 session.follow(linker)
         self.is_open = False
+        self.latencies = Latencies()
         self._marks: dict[int, Marks] = {}  # by number of the cell at whose beginning, or in which, they were taken
         self._unsubscribe: Callable[[], None] | None = None
         self._kernels: dict[int, tuple[str, ...]] = {}
@@ -148,6 +155,7 @@ class Watch:
             return
         self.is_open = True
         clock.start()
+        self.latencies.open()
         if self.session is not None and self.session.cells:
             self._mark(self.session.cells[-1].number)  # measured from now on; what a cell did before was not watched
 
@@ -170,6 +178,7 @@ class Watch:
         if self.is_open:
             self.is_open = False
             clock.stop()
+            self.latencies.close()
             if self._unsubscribe is not None:
                 self._unsubscribe()
 
@@ -281,6 +290,23 @@ class Watch:
                     out[key] = replace(out[key], fused=kernel.names, first=None if kernel.first == key else kernel.first)
         return out
 
+    def calls(self, units: Iterable[Unit]) -> Iterator[Called]:
+        """The call sites of units that may have run."""
+        for unit in units:
+            for site in unit.sites():
+                shapes = _shapes_of(site)
+                for (span, op), sites, kernel in _ops_of(site):
+                    where = f"{unit.title}, line {span[0]}"
+                    for call in sites:
+                        fused = hasattr(call, "segment")
+                        yield Called(call, where, kernel.names if fused and kernel else (op,), "fused" if fused else "selected", shapes)
+
+    def splits(self, units: Iterable[Unit]) -> list[Split]:
+        """How the regions of units were cut into kernels, by unit and line."""
+        sites = ((unit.title, site) for unit in units for site in unit.sites())
+        places = [(f"{title}, line {site.key[1]}", site) for title, site in sites if isinstance(site, Region)]
+        return list(splits(sorted(places, key=lambda found: (found[0].rpartition(" ")[0], found[1].key[1]))))
+
     def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], marks: Marks) -> Measure:
         timed, total, last, signature = before.timed, before.total_us, before.last_us, before.signature
         for call in calls:
@@ -368,6 +394,13 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
         if (key := _key(instruction)) is not None:
             calls.setdefault(key, [])
     yield from ((key, sites, fused.get(key)) for key, sites in calls.items())
+
+
+def _shapes_of(site: Site) -> str:
+    """Those of the inputs of a region's latest run."""
+    plans = list(site.plans.values()) if isinstance(site, Region) else []
+    found = next((plan.shapes for plan in reversed(plans) if isinstance(plan, RegionRunner) and plan.shapes), [])
+    return ", ".join("-" if shape is None else str(list(shape)) for shape in found)
 
 
 def _key(instruction: Instruction) -> Key | None:

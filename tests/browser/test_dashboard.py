@@ -192,6 +192,123 @@ def test_pointing_scrolls_the_other_side_and_each_tab_has_its_own_place(open_not
     assert page.foreign == []
 
 
+NEW_SIZES = """
+import time
+until = time.time() + {seconds}
+n = 0
+while time.time() < until:
+    n += 1
+    state = np.ones((8 + n % 40, 32), np.float32)
+    state = step(state, np.ones((32, 32), np.float32) / 32)
+    if n % 50 == 0:
+        state = step(state.astype(np.float64), np.ones((32, 32)))
+"""
+
+
+def test_latencies_are_dots_that_can_be_asked(open_notebook: Any, lab: Any, pictures: Path) -> None:
+    _write(lab, "latencies.ipynb", DEFINE, SHOW, NEW_SIZES.format(seconds=300))
+    page = open_notebook("latencies.ipynb")
+    board = Board(page)
+    _select_and_run(page, 0, 2)
+    board.root.wait_for(timeout=20_000)
+    board.wait_for_more(0)
+    board.root.get_by_role("tab", name="Tier latencies").click()
+    plot = board.root.locator(".bcvm-latencies .bcvm-plot")
+    table = board.root.locator(".bcvm-series")
+    warm = table.locator("tr", has_text="tier 1, warm calls").locator("td").nth(1)
+    page.wait(lambda: warm.count() and table.locator("tr", has_text="tier 2, fuse").count(), "the tiers", 20)
+    before = warm.text_content()
+    page.wait(lambda: warm.text_content() != before, "more calls", 10)
+    assert board.busy()
+    assert "P99 2 ms" in str(table.locator("tr", has_text="tier 1, select").text_content())
+
+    slow = board.root.locator(".bcvm-slowest button").first
+    slow.click()
+    detail = board.root.locator(".bcvm-latencies .bcvm-detail")
+    assert str(slow.text_content()).split(" ")[0] in str(detail.text_content())
+    plot.focus()
+    page.page.keyboard.press("Escape")
+    page.page.keyboard.press("ArrowUp")
+    spike = str(detail.text_content())
+    page.page.keyboard.press("ArrowDown")
+    assert detail.text_content() != spike and " at " in spike
+    board.root.get_by_role("button", name="Pause").click()
+    page.wait(lambda: board.state() == "paused", "the pause", 5)
+    held = warm.text_content()
+    board.root.get_by_label("Show dots whose text holds").fill("tanh")
+    page.page.keyboard.press("Escape")
+    box = table.get_by_role("checkbox", name="Show tier 1, select")
+    cold = board.root.locator("path.bcvm-dots-selected:not(.bcvm-warm)")
+    page.page.wait_for_timeout(300)
+    box.uncheck()
+    assert cold.count() == 0
+    box.check()
+    assert cold.count() == 1
+    assert "tanh" in str(board.root.locator(".bcvm-slowest").text_content()) and "matmul by" not in str(
+        board.root.locator(".bcvm-slowest").text_content()
+    )
+    page.page.wait_for_timeout(700)
+    assert warm.text_content() == held
+    board.root.get_by_label("Show dots whose text holds").fill("")
+    for theme in ("Light", "Dark"):
+        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        page.page.wait_for_timeout(700)
+        board.root.screenshot(path=pictures / f"dashboard_latencies_{theme.lower()}.png")
+    page.command("apputils:change-theme", theme="JupyterLab Light")
+    board.button("Stop").click()
+    page.wait(lambda: not board.busy(), "the interrupt", 10)
+    assert page.foreign == []
+
+
+SIZES = """
+row, big = np.ones((1, 1000), np.float32), np.ones((2000, 1000), np.float32)
+def mixed(row, big):
+    return np.exp(np.tanh(row) * 2.0 + 1.0) * big + big.mean()
+until = time.time() + {seconds}
+n = 0
+while time.time() < until:
+    n += 1
+    big = mixed(row, big) * 1e-3
+    small = mixed(row[:, :10], big[:10, :10])
+"""
+
+
+def test_regions_are_graphs_and_candidates_can_be_compared(open_notebook: Any, lab: Any, pictures: Path) -> None:
+    _write(lab, "fusion.ipynb", DEFINE, SHOW, "import time" + SIZES.format(seconds=300))
+    page = open_notebook("fusion.ipynb")
+    board = Board(page)
+    _select_and_run(page, 0, 2)
+    board.root.wait_for(timeout=20_000)
+    board.wait_for_more(0)
+    board.root.get_by_role("tab", name="Fusion splits").click()
+    region = board.root.get_by_label("Region", exact=True)
+    page.wait(lambda: "mixed" in str(region.text_content()), "the region", 20)
+    runs = str(region.text_content())
+    page.wait(lambda: str(region.text_content()) != runs, "more runs", 10)
+    assert board.busy()
+    name = next(option for option in region.locator("option").all_text_contents() if "exp" in option)
+    region.select_option(value=name.rpartition(" (")[0])
+    graph = board.root.locator(".bcvm-graph")
+    board.root.locator(".bcvm-candidates button").first.wait_for(timeout=10_000)
+    assert "exp" in str(graph.text_content()) and graph.locator(".bcvm-cut").count() >= 1
+    table = board.root.locator(".bcvm-candidates")
+    assert "✓ chosen" in str(table.text_content()) and "[REJECTED]" in str(table.text_content())
+    cuts = graph.locator(".bcvm-cut").count()
+    other = table.get_by_role("button", name="op by op")
+    other.click()
+    page.wait(lambda: graph.locator(".bcvm-cut").count() > cuts, "the other cut", 5)
+    assert board.root.locator(".bcvm-plot svg[aria-label^=Roofline]").count() == 1
+    table.locator("button").first.click()
+    for theme in ("Light", "Dark"):
+        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        page.page.wait_for_timeout(700)
+        board.root.screenshot(path=pictures / f"dashboard_fusion_{theme.lower()}.png")
+    page.command("apputils:change-theme", theme="JupyterLab Light")
+    board.button("Stop").click()
+    page.wait(lambda: not board.busy(), "the interrupt", 15)
+    assert page.foreign == []
+
+
 def test_it_can_be_read_where_no_widget_runs(open_notebook: Any, lab: Any, pictures: Path) -> None:
     """An untrusted notebook, opened without running anything."""
     nbformat = pytest.importorskip("nbformat")

@@ -120,9 +120,9 @@ def test_nothing_is_sent_when_nothing_changes(live: Recorder, notebook: Notebook
     live.command("shown")
     notebook.run(CELL, finish=False)
     assert live.wait(lambda: bool(live.board.listing["units"]) and live.board.status["running"] and live.board.figures["kernels_us"] > 0)
-    time.sleep(0.6)
+    time.sleep(1.4)  # how regions were cut is sent once a second
     live.kinds()
-    time.sleep(0.5)
+    time.sleep(1.2)
     assert live.sent == []  # the cell runs on, doing nothing that counts
     notebook.session.finish()
     assert live.wait(lambda: not live.board.status["running"] and bool(live.sent))  # it is noted as sent a moment after it was set

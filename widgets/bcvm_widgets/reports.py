@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import cutting, timing
 from .protocol import Choice, Columns, Instruction, Unit
 from .sampling import Sample
+from .timing import duration
 
 NOTHING_YET = "BCVM: no cell with tensor work has run yet"
 MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "#", "recompiled": "*", "host": "-", "mixed": "+"}
@@ -44,16 +46,6 @@ class Row:
 def who(choice: Choice) -> str:
     """Who runs it, in words: kernels, or Python."""
     return ", ".join(choice["kernels"]) or _WORDS.get(choice["tier"], "")
-
-
-def duration(us: float | None) -> str:
-    """Three digits and a unit."""
-    if us is None:
-        return ""
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if us >= 0.9995 * size:
-            return f"{us / size:.3g} {unit}"
-    return f"{us:.3g} µs"
 
 
 def rows(sample: Sample, unit: Unit, *, times: bool) -> Iterator[Row]:
@@ -120,6 +112,7 @@ class Report:
             return NOTHING_YET
         parts = [f"BCVM: {summary(self.sample)}"]
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
+        parts += filter(None, [timing.text(self.sample.latencies), cutting.text(self.sample.fusion)] if self.times else [])
         words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
         return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in LEGEND), *filter(None, [words])])
 
@@ -130,6 +123,7 @@ class Report:
         if not self.sample.listing["units"]:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
+        tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
         legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in LEGEND)
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
         return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}</div>"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
-from . import protocol
+from . import cutting, protocol, timing
 from .glossary import glossary
-from .protocol import Choice, Choices, Columns, Figures, Listing, Tier, UnitChoices, UnitFigures
+from .protocol import Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
@@ -25,6 +25,8 @@ class Sample:
     listing: Listing
     choices: Choices
     figures: Figures
+    latencies: Latencies = field(default_factory=protocol.empty_latencies)
+    fusion: Fusion = field(default_factory=protocol.empty_fusion)
 
 
 class Sampler:
@@ -33,16 +35,29 @@ class Sampler:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self._listing = protocol.empty_listing()
+        self._latencies = protocol.empty_latencies()
+        self._fusion = protocol.empty_fusion()
+        self._looks = 0
 
-    def sample(self) -> Sample:
-        """What can be seen now."""
+    def sample(self, *, often: bool = False) -> Sample:
+        """What can be seen now. `often`: looked at many times a second, so that not everything need be new each time."""
         units = self.watch.units()
         shown = [_unit(unit) for unit in units]
         if shown != self._listing["units"]:
             generation = self._listing["generation"] + 1
             self._listing = {"version": protocol.VERSION, "generation": generation, "units": shown, "glossary": glossary(shown)}
         measured = {unit.key: unit.measures() for unit in units}
-        return Sample(self._listing, self._choices(units, measured), self._figures(units, measured))
+        self._looks += 1
+        if not often or self._looks % 2 == 0:  # dots are many
+            self._look_at_dots(units)
+        if not often or self._looks % 10 == 0 or not self._fusion["regions"]:
+            self._fusion = cutting.message(self.watch.splits(units))
+        choices, figures = self._choices(units, measured), self._figures(units, measured)
+        return Sample(self._listing, choices, figures, self._latencies, self._fusion)
+
+    def _look_at_dots(self, units: list[Unit]) -> None:
+        if self.watch.latencies.collect(self.watch.calls(units)):
+            self._latencies = timing.message(self.watch.latencies)
 
     def _choices(self, units: list[Unit], measured: dict[str, Measures]) -> Choices:
         found = {unit.key: _unit_choices(unit, measured[unit.key]) for unit in units}

@@ -15,6 +15,8 @@ class View {
       "change:listing": () => this.showAll(),
       "change:choices": () => this.showChoices(),
       "change:figures": () => this.showFigures(),
+      "change:latencies": () => this.showLatencies(),
+      "change:fusion": () => this.showFusion(),
       "change:status": () => this.showStatus(),
     };
     for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -34,6 +36,7 @@ class View {
     clearInterval(this.timer);
     clearTimeout(this.calm);
     clearTimeout(this.revealing);
+    this.latencies.close();
     this.send("hidden");
   }
 
@@ -69,6 +72,8 @@ class View {
     this.lines = new Pane("lines", "source", "line", this);
     this.code = new Pane("instructions", "bytecode", "pc", this);
     this.panes = make("div", { class: "bcvm-panes", role: "tabpanel" }, this.lines.element, this.code.element);
+    this.latencies = new LatencyView();
+    this.fusion = new FusionView();
     this.detail = make("div", { class: "bcvm-detail" });
     this.legend = new Legend();
     this.notice = make("p", { class: "bcvm-notice", role: "note" });
@@ -83,15 +88,23 @@ class View {
       this.pause,
       this.stop,
     );
+    const program = make("div", {}, this.notice, this.tabs, this.panes, this.detail, this.legend.element);
+    this.views = new Views(
+      [
+        ["program", "Bytecode", program],
+        ["latencies", "Tier latencies", this.latencies.element],
+        ["fusion", "Fusion splits", this.fusion.element],
+      ],
+      () => [this.showLatencies(), this.showFusion()],
+    );
     this.root = make(
       "section",
       { class: "bcvm-dashboard", "aria-label": "BCVM dashboard" },
       bar,
-      this.notice,
-      this.tabs,
-      this.panes,
-      this.detail,
-      this.legend.element,
+      this.views.element,
+      program,
+      this.latencies.element,
+      this.fusion.element,
     );
     element.append(this.root);
   }
@@ -165,6 +178,8 @@ class View {
   showAll() {
     const listing = this.read("listing");
     if (!listing || this.held) return;
+    this.showLatencies();
+    this.showFusion();
     const units = listing.units;
     this.say(
       units.length ? "" : "Run a cell with tensor work: its lines and the instructions they become appear here, while it runs.",
@@ -275,6 +290,15 @@ class View {
     if (this.running) this.pulse.add(ops, performance.now());
     this.showShares(figures);
     this.showDetail();
+  }
+
+  showLatencies = () => this.showIn(this.latencies, "latencies");
+  showFusion = () => this.showIn(this.fusion, "fusion");
+
+  // The latest message, or while the picture is held the one that is shown.
+  showIn(view, name) {
+    const message = this.held && view.message ? view.message : this.read(name);
+    if (message) view.show(message);
   }
 
   // The tabs say how the time divides; unless the user chose one, the busiest is open.
