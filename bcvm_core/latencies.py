@@ -1,8 +1,8 @@
 """How long dispatches and compiles took: each a dot in time, kept in bounded memory however many there are.
 
 Cold dots are what the event bus carries: a kernel selected, spliced, recompiled, a function lowered, an execution handed back. Warm ones
-are single calls that `tiers.clock` has measured: of each call site the latest at every look, and a slower one than all before. Counts, means and the slowest are of all;
-percentiles are those of a uniform sample.
+are single calls that `tiers.clock` has measured: of each call site the latest at every look, and one that is slower than all before.
+Counts, means and the slowest are of all; percentiles are those of a uniform sample.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 from bcvm_core.events import Bound, HandedBack, Lowered, Selected, Spliced, bus
 from bcvm_core.latencies import HISTORY, RECENT, SAMPLE, SPIKES, WAITING, Latencies, Reservoir, words
+from bcvm_core.tiers.clock import clock
 from bcvm_core.watch import Watch
 from bcvm_widgets import protocol, timing
 from bcvm_widgets.reports import Report
@@ -30,7 +31,7 @@ def latencies() -> Iterator[Latencies]:
 
 
 def _select(us: float, op: str = "add") -> None:
-    bus.emit(Selected(op, 0, f"{op}.numpy", "the only kernel", us, "[2, 3]"))
+    bus.emit(Selected(op, 0, f"{op}.numpy", "the only kernel", us, shapes="[2, 3]"))
 
 
 def test_nothing_is_heard_while_it_is_closed() -> None:
@@ -142,6 +143,25 @@ def test_warm_calls_of_a_notebook_are_apart_from_cold_ones(notebook: Notebook) -
     assert kinds["selected", True]["count"] > len(warm)  # counts are of all calls
     assert json.loads(json.dumps(first)) == first
     assert sampler.sample().latencies is first  # nothing new
+
+
+def test_a_slow_call_between_two_looks_is_a_dot(notebook: Notebook) -> None:
+    watch = Watch(notebook.session)
+    watch.open()
+    notebook.run(FUNCTION)
+    notebook.run(CELL)
+    units = watch.units()
+    watch.latencies.collect(watch.calls(units))
+    called = next(c for c in watch.calls(units) if c.ops == ("tanh",))
+    timing = clock.timing(called.site)
+    assert timing is not None
+    timing.add(5_000_000_000)
+    timing.add(2_000)
+    watch.latencies.collect(watch.calls(units))
+    watch.close()
+    series = next(s for s in watch.latencies.series() if s.warm)
+    assert series.worst_us == 5e6
+    assert 5e6 in [dot.us for dot in series.dots()] and 2.0 in [dot.us for dot in series.dots()]
 
 
 def test_a_million_percentiles_are_within_the_sample() -> None:
