@@ -2,7 +2,7 @@
 
 Cold dots are what the event bus carries: a kernel selected, spliced, recompiled, a function lowered, an execution handed back. Warm ones
 are single calls that `tiers.clock` has measured: of each call site the latest at every look, and one that is slower than all before.
-Counts, means and the slowest are of all; percentiles are those of a uniform sample.
+Counts are of all, means and the slowest of all but events in a flood; percentiles are those of a uniform sample.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .events import bus
 from .isa.signature import table as signatures
 from .tiers.clock import clock
 
-WAITING: Final = 1 << 16  # events between two looks; of more the earliest are lost, and counted
+WAITING: Final = 2048  # events of a kind between two looks: the others of a flood are counted alone
 RECENT: Final = 120  # of each series: the latest dots,
 HISTORY: Final = 120  # a uniform sample of all,
 SPIKES: Final = 24  # and the slowest
@@ -129,9 +129,9 @@ class Series:
         self._durations = Reservoir(SAMPLE, chance)
         self._spikes: list[tuple[float, Entry]] = []
 
-    def add(self, entries: Sequence[Entry], *, calls: int | None = None, total_us: float | None = None) -> None:
-        """More of them, all of one type; `calls` and `total_us` where they are a sample."""
-        self.count += len(entries) if calls is None else calls
+    def add(self, entries: Sequence[Entry], *, count: int, total_us: float | None = None) -> None:
+        """More of them, all of one type, out of `count`; these took `total_us` where they are a sample."""
+        self.count += count
         self._recent.extend(entries[-RECENT:])
         self._history.extend(entries)
         if not hasattr(entries[0][2], "duration_us"):
@@ -139,7 +139,7 @@ class Series:
         durations = [what.duration_us for _, _, what in entries]
         if not any(durations):  # events that have one by name
             return
-        self.timed += len(durations) if calls is None else calls
+        self.timed += len(durations) if total_us is None else count
         self.total_us += sum(durations) if total_us is None else total_us
         self.worst_us = max(self.worst_us, *durations)
         self._durations.extend(durations)
@@ -184,9 +184,11 @@ class Latencies:
         self.lost = 0
         self._chance = random.Random(0)
         self._series: dict[tuple[str, bool], Series] = {}
-        self._arrived: deque[Entry] = deque(maxlen=WAITING)
+        self._arrived: deque[Entry] = deque()
         self._heard = itertools.count()
-        self._expected = 0  # the number of the next event
+        self._counts: dict[type, int] = {}
+        self._counted: dict[type, int] = {}
+        self._limits: dict[type, int] = {}
         self._calls = itertools.count()
         self._known: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
         self._unsubscribe: Callable[[], None] | None = None
@@ -197,9 +199,13 @@ class Latencies:
             self._unsubscribe = bus.subscribe(self._listener())
 
     def _listener(self) -> Callable[[Any], None]:
-        append, heard, now = self._arrived.append, self._heard.__next__, time.perf_counter_ns
+        append, heard, now, counts, limits = self._arrived.append, self._heard.__next__, time.perf_counter_ns, self._counts, self._limits
 
         def listen(event: Any) -> None:
+            kind = event.__class__
+            count = counts[kind] = counts.get(kind, 0) + 1  # threads may lose a count in a race
+            if count > limits.get(kind, WAITING):
+                return
             append((heard(), now(), event))
 
         return listen
@@ -219,15 +225,18 @@ class Latencies:
         batch = [arrived.popleft() for _ in range(len(arrived))]
         if not batch:
             return False
-        self.lost += max(0, batch[0][0] - self._expected)
-        self._expected = batch[-1][0] + 1
         groups: defaultdict[type, list[Entry]] = defaultdict(list)
         for entry in batch:
             groups[type(entry[2])].append(entry)
         found = False
         for kind, entries in ((KINDS.get(t.__name__), entries) for t, entries in groups.items()):
             if kind is not None:
-                self._series_of(kind, False).add(entries)
+                event = type(entries[0][2])
+                count = self._counts[event]
+                more = count - self._counted.get(event, 0)
+                self._counted[event], self._limits[event] = count, count + WAITING
+                self._series_of(kind, False).add(entries, count=more)
+                self.lost += max(0, more - len(entries))
                 found = True
         return found
 
@@ -245,7 +254,7 @@ class Latencies:
                 if timing.longest_ns > max(longest_ns, timing.last_ns):
                     series.add_spike((next(self._calls), now, called._replace(site=None, duration_us=timing.longest_ns / 1000)))
                 entry = (next(self._calls), now, called._replace(site=None, duration_us=timing.last_ns / 1000))
-                series.add([entry], calls=more, total_us=spent_ns / 1000)
+                series.add([entry], count=more, total_us=spent_ns / 1000)
                 found = True
         return found
 

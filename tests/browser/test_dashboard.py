@@ -140,7 +140,7 @@ def test_lines_and_instructions_are_linked_by_pointer_and_by_keys(open_notebook:
     focused = page.page.evaluate("() => document.activeElement.closest('.bcvm-pane').className + ' ' + document.activeElement.textContent")
     assert "bcvm-instructions" in focused and "exp" in focused
     assert board.root.locator(".bcvm-span").count() == 1  # the characters it came from
-    assert "one kernel for subtract, exp" in str(board.root.locator(".bcvm-detail").text_content())
+    assert "one kernel for subtract, exp" in str(board.root.locator(".bcvm-detail").first.text_content())
     page.page.keyboard.press("Escape")
     assert board.root.locator("tr.bcvm-pinned").count() == 0
     assert page.cells()[1]["source"] == SHOW  # no key reached the notebook
@@ -238,7 +238,7 @@ def test_latencies_are_dots_that_can_be_asked(open_notebook: Any, lab: Any, pict
     board.root.get_by_label("Show dots whose text holds").fill("tanh")
     page.page.keyboard.press("Escape")
     box = table.get_by_role("checkbox", name="Show tier 1, select")
-    cold = board.root.locator("path.bcvm-dots-selected:not(.bcvm-warm)")
+    cold = board.root.locator("path.bcvm-dots.bcvm-dots-selected:not(.bcvm-warm)")
     page.page.wait_for_timeout(300)
     box.uncheck()
     assert cold.count() == 0

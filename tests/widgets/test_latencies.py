@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +47,8 @@ def test_nothing_is_heard_while_it_is_closed() -> None:
 def test_counts_means_and_the_slowest_are_of_all(latencies: Latencies) -> None:
     for k in range(5000):
         _select(float(k % 100 + 1))
+        if k % 1000 == 0:
+            latencies.collect()
     _select(9999.0, "exp")
     assert latencies.collect()
     (series,) = latencies.series()
@@ -59,7 +62,7 @@ def test_counts_means_and_the_slowest_are_of_all(latencies: Latencies) -> None:
 def test_what_is_kept_is_bounded_and_holds_the_slowest_and_the_latest(latencies: Latencies) -> None:
     for k in range(40_000):
         _select(1e6 if k == 17 else 1.0)
-        if k % 10_000 == 0:
+        if k % 1000 == 0:
             latencies.collect()
     latencies.collect()
     (series,) = latencies.series()
@@ -71,14 +74,33 @@ def test_what_is_kept_is_bounded_and_holds_the_slowest_and_the_latest(latencies:
     assert len([dot for dot in dots if dot.number < 30_000]) > HISTORY / 2  # what was long ago is there, too
 
 
-def test_events_that_come_faster_than_they_are_taken_in_are_counted_as_lost(latencies: Latencies) -> None:
+def test_events_that_come_faster_than_they_are_taken_in_are_counted(latencies: Latencies) -> None:
     for _ in range(WAITING + 100):
         bus.emit(HandedBack("<bcvm region f:3>", "because"))
     latencies.collect()
-    assert (latencies.lost, latencies.series()[0].count) == (100, WAITING)
+    assert (latencies.lost, latencies.series()[0].count) == (100, WAITING + 100)
     bus.emit(HandedBack("<bcvm region f:3>", "because"))
     latencies.collect()
-    assert latencies.lost == 100
+    assert (latencies.lost, latencies.series()[0].count) == (100, WAITING + 101)
+    _select(5.0)  # a flood of one kind hides none of another
+    latencies.collect()
+    assert [series.count for series in latencies.series()] == [1, WAITING + 101]
+
+
+def test_a_flood_of_events_leaves_a_small_message_and_little_memory(latencies: Latencies) -> None:
+    tracemalloc.start()
+    try:
+        for k in range(100_000):
+            bus.emit(HandedBack("<bcvm region f:3>", "because") if k % 2 else Bound(f"<bcvm region f:{k}>", (), "[...]", 0.0))
+            if k % 20_000 == 0:
+                latencies.collect()
+        latencies.collect()
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
+    message = timing.message(latencies)
+    assert [series["count"] for series in message["series"]] == [50_000, 50_000]
+    assert len(json.dumps(message)) < 60_000
 
 
 def test_every_event_has_its_series_and_its_words(latencies: Latencies) -> None:

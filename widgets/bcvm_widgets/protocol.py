@@ -150,7 +150,7 @@ class Dots(TypedDict):
 
 
 class Latencies(TypedDict):
-    """How long dispatches and compiles took. `texts`: call, shapes, reason. `lost` events came faster than they could be taken in."""
+    """How long dispatches and compiles took. `texts`: call, shapes, reason. `lost` events of a flood are counted and no dots."""
 
     version: int
     lost: int
