@@ -15,6 +15,7 @@ from .fusion.machine import ARITHMETIC, FUNCTION, PRODUCT
 from .fusion.machines import usable
 from .isa.program import Instruction, read_by, written_by
 from .ops import registry
+from .tiers.epilogue import EpilogueSite
 from .tiers.fuse import FusedSite, Pattern
 from .tiers.graphs import pattern_text
 from .vm.region import Region, RegionRunner
@@ -119,11 +120,21 @@ def splits(sites: Iterable[tuple[str, Any]]) -> Iterator[Split]:
 def _split(where: str, region: Region, plan: RegionRunner) -> Split:
     code = plan.code.program.instructions
     kernels = sorted(plan.segments.items())
-    owner = {pc: k for k, (_, site) in enumerate(kernels) for pc in site.segment.pcs}
+    owner = {pc: k for k, (_, site) in enumerate(kernels) if _runs(site) for pc in _pcs(site)}
     places: dict[int, int] = {}
     nodes = tuple(_nodes(code, owner, places))
-    views = tuple(Kernel(tuple(places[pc] for pc in site.segment.pcs), *_became(site)) for _, site in kernels)
+    views = tuple(Kernel(tuple(places[pc] for pc in _pcs(site)), *_became(site)) for _, site in kernels)
     return Split(where, region.hits, nodes, views, region.last_reason)
+
+
+def _pcs(site: FusedSite) -> tuple[int, ...]:
+    """The ops of a site: those of its segment, or a product and the ops that follow it on its blocks."""
+    return site.epilogue.pcs if isinstance(site, EpilogueSite) else site.segment.pcs
+
+
+def _runs(site: FusedSite) -> bool:
+    """Whether the ops of a site are its own; those of a product that was cut off belong to nobody, or to a segment within."""
+    return not isinstance(site, EpilogueSite) or site.calls > 0
 
 
 def _nodes(code: Iterable[Instruction], owner: dict[int, int], places: dict[int, int]) -> Iterator[Node]:
@@ -143,7 +154,7 @@ def _nodes(code: Iterable[Instruction], owner: dict[int, int], places: dict[int,
 
 def _became(site: FusedSite) -> tuple[tuple[str, ...], tuple[DecisionView, ...]]:
     """What became of the patterns of a segment, and its decisions."""
-    patterns, records = [], []
+    patterns, records = [], list[Record](site.records) if isinstance(site, EpilogueSite) else []
     for pattern in list(site.patterns.values()):
         done = "prepared" if pattern.prepared else "spliced at first use"
         fate = f"{done} in {pattern.splice_us:.0f} µs" if pattern.kernel is not None else f"[REJECTED] {pattern.reason}"

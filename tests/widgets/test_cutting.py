@@ -115,3 +115,16 @@ def test_nothing_is_decided_for_a_reader_of_an_empty_notebook() -> None:
     assert cutting.message([]) == protocol.empty_fusion()
     assert (cutting.text(protocol.empty_fusion()), cutting.as_html(protocol.empty_fusion())) == ("", "")
     assert np.isfinite([rate for _, one, every in roof().compute for rate in (one, every)]).all()
+
+
+def test_a_product_and_what_follows_it_is_a_kernel_where_it_was_decided(notebook: Notebook) -> None:
+    assert bcvm.ready()
+    notebook.run("import numpy as np\ndef layer(x, w, b):\n    return np.maximum(x @ w + b, 0)")
+    notebook.run("x, w, b = np.ones((4, 8), np.float32), np.ones((8, 16), np.float32), np.ones(16, np.float32)")
+    notebook.run("for _ in range(4): y = layer(x, w, b)")
+    (region,) = Sampler(Watch(notebook.session)).sample().fusion["regions"]
+    assert [node["op"] for node in region["nodes"]] == ["matmul", "add", "maximum"]
+    found = next(kernel for kernel in region["kernels"] if kernel["nodes"] == [0, 1, 2])
+    assert [candidate["reason"] for candidate in found["decisions"][0]["candidates"]].count("") == 1
+    assert "matmul" in found["decisions"][0]["candidates"][0]["name"]
+    assert cutting.names(region)[0] == "by itself" and cutting.names(region)[1].startswith("kernel")

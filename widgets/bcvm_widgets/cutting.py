@@ -52,6 +52,8 @@ def names(region: Region) -> list[str]:
         chosen = next((d["candidates"][0] for d in reversed(kernel["decisions"]) if d["candidates"]), None)
         parts = chosen["parts"] if chosen is not None else []
         for position, node in enumerate(kernel["nodes"]):
+            if region["nodes"][node]["kernel"] != number - 1:  # a product that was cut off from what follows it
+                continue
             part = next((k for k, p in enumerate(parts) if position in p["ops"]), 0)
             out[node] = f"kernel {number}" + (chr(ord("a") + part) if len(parts) > 1 else "")
     return out

@@ -190,6 +190,7 @@ function kernelNames(region, call, candidate) {
   region.kernels.forEach((kernel, k) => {
     const shown = call && call.k === k ? candidate : kernel.decisions.at(-1)?.candidates[0];
     kernel.nodes.forEach((node, position) => {
+      if (region.nodes[node].kernel !== k && call?.k !== k) return; // a product that was cut off from what follows it
       const part = (shown?.parts ?? []).findIndex((each) => each.ops.includes(position));
       names[node] = `kernel ${k + 1}${shown?.parts.length > 1 ? letter(Math.max(0, part)) : ""}`;
     });
