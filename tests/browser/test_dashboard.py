@@ -143,6 +143,7 @@ def test_lines_and_instructions_are_linked_by_pointer_and_by_keys(open_notebook:
     assert "one kernel for subtract, exp" in str(board.root.locator(".bcvm-detail").first.text_content())
     page.page.keyboard.press("Escape")
     assert board.root.locator("tr.bcvm-pinned").count() == 0
+    _find_and_heat(page, board, pictures)
     assert page.cells()[1]["source"] == SHOW  # no key reached the notebook
     fused = board.root.locator(".bcvm-instructions tr", has_text="exp, r")
     assert str(fused.locator("td.bcvm-total").text_content()).startswith("in ")  # its time stands with the subtraction
@@ -158,6 +159,25 @@ def test_lines_and_instructions_are_linked_by_pointer_and_by_keys(open_notebook:
         page.page.wait_for_timeout(500)
         board.root.screenshot(path=pictures / f"dashboard_{width}.png")
     assert page.foreign == []
+
+
+def _find_and_heat(page: Any, board: Board, pictures: Path) -> None:
+    find = board.root.get_by_label("Find in source and bytecode")
+    find.fill("keepdims")
+    hits = board.root.locator("tr.bcvm-hit")
+    assert hits.count() == 4  # two lines, two instructions
+    find.press("Enter")
+    find.press("Enter")
+    assert "2 of 4" in str(board.root.locator(".bcvm-found").text_content())
+    heat = "e => e.style.getPropertyValue('--heat')"
+    rows = board.root.locator(".bcvm-lines tbody tr")
+    by_time = [row.evaluate(heat) for row in rows.all()]
+    board.root.screenshot(path=pictures / "dashboard_find.png")
+    board.root.get_by_label("Heat by").select_option(label="runs")
+    by_runs = [row.evaluate(heat) for row in rows.all()]
+    assert "34%" in by_time and by_time.count("34%") == 1 and by_runs.count("34%") == 5
+    find.press("Escape")
+    assert hits.count() == 0
 
 
 def test_pointing_scrolls_the_other_side_and_each_tab_has_its_own_place(open_notebook: Any, lab: Any, pictures: Path) -> None:

@@ -18,7 +18,7 @@ from .reports import Report
 from .sampling import Sample, Sampler
 from .watching import watch
 
-SCRIPTS = ("words.js", "pane.js", "legend.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js")
+SCRIPTS = ("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js")
 STYLES = ("dashboard.css", "views.css")
 _STATIC = Path(__file__).parent / "static"
 

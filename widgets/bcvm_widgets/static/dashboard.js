@@ -88,7 +88,8 @@ class View {
       this.pause,
       this.stop,
     );
-    const program = make("div", {}, this.notice, this.tabs, this.panes, this.detail, this.legend.element);
+    this.finder = new Finder(this);
+    const program = make("div", {}, this.notice, this.tabs, this.finder.element, this.panes, this.detail, this.legend.element);
     this.views = new Views(
       [
         ["program", "Bytecode", program],
@@ -268,6 +269,7 @@ class View {
     if (!found) return;
     this.lines.choose(found.lines);
     this.code.choose(found.instructions);
+    this.finder.find(); // kernels are part of what can be found
     this.showFigures(); // where a kernel's time stands is a matter of the choices
   }
 
@@ -279,6 +281,7 @@ class View {
     const own = sum(found.lines);
     this.lines.figure(found.lines, own);
     this.code.figure(found.instructions, own);
+    this.finder.warm();
     clearTimeout(this.calm);
     this.calm = setTimeout(() => [this.lines, this.code].forEach((pane) => pane.rest()), 400);
     const ops = figures.call_op + figures.call_host;
@@ -360,10 +363,7 @@ class View {
   reveal(select) {
     const { lines, instructions } = this.links(select);
     const [pane, target] = select.kind === "lines" ? [this.code, instructions] : [this.lines, lines];
-    const row = pane.rows[target[0]]?.element;
-    if (!row) return;
-    const [top, bottom] = [pane.element.scrollTop, pane.element.scrollTop + pane.element.clientHeight - row.offsetHeight];
-    if (row.offsetTop < top + 30 || row.offsetTop > bottom) pane.element.scrollTop = row.offsetTop - 60;
+    if (target.length) pane.reveal(target[0]);
   }
 
   links(select) {

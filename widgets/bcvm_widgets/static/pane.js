@@ -88,6 +88,7 @@ class Pane {
   }
 
   figure(columns, whole) {
+    this.columns = columns;
     this.rows.forEach((row, n) => {
       const runs = columns.runs[n];
       const text = count(runs);
@@ -102,6 +103,14 @@ class Pane {
       setText(row.last, duration(columns.last_us[n]));
       row.bar.style.width = whole > 0 && columns.total_us[n] ? `${(100 * columns.total_us[n]) / whole}%` : "0";
     });
+  }
+
+  // Scroll so that a row can be seen.
+  reveal(n) {
+    const row = this.rows[n]?.element;
+    if (!row) return;
+    const [top, bottom] = [this.element.scrollTop, this.element.scrollTop + this.element.clientHeight - row.offsetHeight];
+    if (row.offsetTop < top + 30 || row.offsetTop > bottom) this.element.scrollTop = row.offsetTop - 60;
   }
 
   rest() {
