@@ -41,6 +41,7 @@ class Selected:
     reason: str
     duration_us: float
     again: bool = False  # for the signature that the site ran before: measuring began, or the pool changed
+    shapes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Spliced:
     operands: str
     prepared: bool
     duration_us: float
+    shapes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

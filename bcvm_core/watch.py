@@ -12,8 +12,8 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from .errors import LoweringError
 from .events import CellFinished, CellStarted, bus
@@ -23,7 +23,9 @@ from .isa.program import Instruction, Program
 from .isa.signature import table as signatures
 from .isa.text import instructions
 from .jit import linker_of, program_of
+from .latencies import Called, Latencies
 from .session import CellRecord, CellSession
+from .splitting import Split, splits
 from .tiers.clock import clock
 from .tiers.pool import pool
 from .vm.linked import Linker, Site, SiteTable
@@ -53,6 +55,11 @@ class InstructionView:
     op: str
     role: str
 
+    @property
+    def line(self) -> int:
+        """Where it begins, 0 for nowhere."""
+        return 0 if self.span is None else self.span[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -60,7 +67,8 @@ class Measure:
 
     `runs`: executions by the VM; `misses`: those that met no tensor and were Python's. `timed` of the runs were measured and took
     `total_us`; the latest took `last_us`. `kernels` have run it, the busiest first, under `signature` (0: not met yet). `reason`: why
-    its region was last left to Python, or "". `fused`: the ops of the one kernel that it is part of; the first of them has its time.
+    its region was last left to Python, or "". `fused`: the ops of the one kernel that it is part of; the first of them has its time, and
+    is the `first` of the others.
     """
 
     runs: int = 0
@@ -73,6 +81,7 @@ class Measure:
     kernels: tuple[str, ...] = ()
     reason: str = ""
     fused: tuple[str, ...] = ()
+    first: Key | None = None
 
 
 NOTHING = Measure()
@@ -103,6 +112,10 @@ class Unit:
     _sites: Callable[[], Iterable[Site]] = field(repr=False)
     _watch: Watch = field(repr=False)
 
+    def sites(self) -> Iterable[Site]:
+        """The sites that stand in its code now."""
+        return self._sites()
+
     def measures(self) -> Measures:
         """What has been done so far; instructions and lines that have done nothing are left out."""
         found = self._watch.measures(self._sites())
@@ -127,6 +140,7 @@ class Watch:
             for linker in self.linkers:
                 session.follow(linker)
         self.is_open = False
+        self.latencies = Latencies()
         self._marks: dict[int, Marks] = {}  # by number of the cell at whose beginning, or in which, they were taken
         self._unsubscribe: Callable[[], None] | None = None
         self._kernels: dict[int, tuple[str, ...]] = {}
@@ -141,6 +155,7 @@ class Watch:
             return
         self.is_open = True
         clock.start()
+        self.latencies.open()
         if self.session is not None and self.session.cells:
             self._mark(self.session.cells[-1].number)  # measured from now on; what a cell did before was not watched
 
@@ -163,6 +178,7 @@ class Watch:
         if self.is_open:
             self.is_open = False
             clock.stop()
+            self.latencies.close()
             if self._unsubscribe is not None:
                 self._unsubscribe()
 
@@ -268,11 +284,30 @@ class Watch:
         out: dict[Key, Measure] = {}
         for site in sites:
             runs = site.hits if record is None else record.runs(site)
-            for key, calls, fused in _ops_of(site):
-                out[key] = self._add(out.get(key, NOTHING), runs, site, calls, fused, marks)
+            for key, calls, kernel in _ops_of(site):
+                out[key] = self._add(out.get(key, NOTHING), runs, site, calls, marks)
+                if kernel is not None:
+                    out[key] = replace(out[key], fused=kernel.names, first=None if kernel.first == key else kernel.first)
         return out
 
-    def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], fused: tuple[str, ...], marks: Marks) -> Measure:
+    def calls(self, units: Iterable[Unit]) -> Iterator[Called]:
+        """The call sites of units that may have run."""
+        for unit in units:
+            for site in unit.sites():
+                shapes = _shapes_of(site)
+                for (span, op), sites, kernel in _ops_of(site):
+                    where = f"{unit.title}, line {span[0]}"
+                    for call in sites:
+                        fused = hasattr(call, "segment")
+                        yield Called(call, where, kernel.names if fused and kernel else (op,), "fused" if fused else "selected", shapes)
+
+    def splits(self, units: Iterable[Unit]) -> list[Split]:
+        """How the regions of units were cut into kernels, by unit and line."""
+        sites = ((unit.title, site) for unit in units for site in unit.sites())
+        places = [(f"{title}, line {site.key[1]}", site) for title, site in sites if isinstance(site, Region)]
+        return list(splits(sorted(places, key=lambda found: (found[0].rpartition(" ")[0], found[1].key[1]))))
+
+    def _add(self, before: Measure, runs: int, site: Site, calls: list[Any], marks: Marks) -> Measure:
         timed, total, last, signature = before.timed, before.total_us, before.last_us, before.signature
         for call in calls:
             timing, (calls_before, ns_before) = clock.timing(call), marks.get(call, (0, 0))
@@ -283,7 +318,7 @@ class Watch:
                 last = timing.last_ns / 1000
         kernels, reason = self._kernels_of(signature), site.last_reason or before.reason
         runs, misses = before.runs + runs, before.misses + site.misses
-        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, fused or before.fused)
+        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, before.fused, before.first)
 
     def _kernels_of(self, signature: int) -> tuple[str, ...]:
         found = self._kernels.get(signature)
@@ -326,15 +361,22 @@ def _live(tables: Iterable[SiteTable]) -> list[Site]:
     return list({id(site): site for site in found}.values())
 
 
-def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], tuple[str, ...]]]:
-    """The ops of a site: their keys, the call sites by which they have run, and the ops of the fused kernel that they are part of."""
+class _Fused(NamedTuple):
+    """The ops of a fused kernel, and where the first of them stands."""
+
+    names: tuple[str, ...]
+    first: Key | None
+
+
+def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
+    """The ops of a site: their keys, the call sites by which they have run, and the fused kernel that they are part of."""
     if not isinstance(site, Region):
         span: Span = site.key[1:]
         names = list(site.sites) or ([site.op] if site.op else [])
-        yield from (((span, name), [site.sites[name]] if name in site.sites else [], ()) for name in names)
+        yield from (((span, name), [site.sites[name]] if name in site.sites else [], None) for name in names)
         return
     calls: dict[Key, list[Any]] = {}
-    fused: dict[Key, tuple[str, ...]] = {}
+    fused: dict[Key, _Fused] = {}
     for plan in list(site.plans.values()):
         if isinstance(plan, RegionRunner):
             instructions = plan.code.program.instructions
@@ -347,11 +389,18 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], tuple[str, ...]]]:
                 for pc in kernel.segment.pcs:
                     if (key := _key(instructions[pc])) is not None:
                         calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
-                        fused[key] = kernel.segment.names
+                        fused[key] = _Fused(kernel.segment.names, _key(instructions[kernel.segment.first]))
     for instruction in site.code.program.instructions:
         if (key := _key(instruction)) is not None:
             calls.setdefault(key, [])
-    yield from ((key, sites, fused.get(key, ())) for key, sites in calls.items())
+    yield from ((key, sites, fused.get(key)) for key, sites in calls.items())
+
+
+def _shapes_of(site: Site) -> str:
+    """Those of the inputs of a region's latest run."""
+    plans = list(site.plans.values()) if isinstance(site, Region) else []
+    found = next((plan.shapes for plan in reversed(plans) if isinstance(plan, RegionRunner) and plan.shapes), [])
+    return ", ".join("-" if shape is None else str(list(shape)) for shape in found)
 
 
 def _key(instruction: Instruction) -> Key | None:

@@ -45,7 +45,8 @@ from .signature import table as process_table
 
 __all__ = ["ListedInstruction", "assemble", "disassemble", "instructions"]
 
-_COMMENT_COLUMN = 52
+_COMMENT_COLUMN = 52  # or further to the right, where an instruction is longer
+_LAST_COLUMN = 88  # comments of still longer ones stand behind them
 
 
 def disassemble(
@@ -155,19 +156,18 @@ class _Listing:
         context = Names(labels, dict.fromkeys(_signatures_of(program), 0))
         width = len(str(max(len(program.instructions) - 1, 0)))
         lines = []
-        for pc, instruction in enumerate(program.instructions):
+        bare = [self.bare(instruction, context, names) for instruction in program.instructions]
+        column = max([_COMMENT_COLUMN, *(len(text) for text in bare if len(text) <= _LAST_COLUMN)])
+        for pc, (instruction, text) in enumerate(zip(program.instructions, bare, strict=True)):
             if pc in labels:
                 lines.append(f"label {labels[pc]}:")
-            line = f"{pc:{width}d}  {self.instruction(instruction, context, names)}"
-            decision = program.notes.get("decisions", {}).get(pc)  # what was decided about the fusion region begun here
-            lines.append(line if decision is None else f"{line}  {decision}" if "; " in line else f"{line}  ; {decision}")
+            place = "" if instruction.loc is None else self.place(instruction.loc)
+            decision = program.notes.get("decisions", {}).get(pc, "")  # what was decided about the fusion region begun here
+            comment = "  ".join(filter(None, (place, decision)))
+            lines.append(f"{pc:{width}d}  {text:{column}s}  ; {comment}" if comment else f"{pc:{width}d}  {text}")
         if len(program.instructions) in labels:
             lines.append(f"label {labels[len(program.instructions)]}:")
         return lines
-
-    def instruction(self, instruction: Instruction, context: Names, names: dict[str, str]) -> str:
-        text = self.bare(instruction, context, names)
-        return f"{text:{_COMMENT_COLUMN}s}  ; {self.place(instruction.loc)}" if instruction.loc is not None else text
 
     def bare(self, instruction: Instruction, context: Names, names: dict[str, str]) -> str:
         """The instruction without its place."""

@@ -220,7 +220,7 @@ class FusedSite:
         except NotFusable as error:  # element types that are not numbered, or shapes that don't broadcast: the ops say what there is to say
             self._refuse(str(error))
             return None
-        pattern = self._splice(inputs, types, started)
+        pattern = self._splice(inputs, types, started, values)
         if pattern.kernel is None and WAITING in pattern.reason:
             self.retry_ns = time.perf_counter_ns() + RETRY_NS
             return None
@@ -270,7 +270,9 @@ class FusedSite:
             if self.entries.setdefault(types, made) is made:
                 self._tell_cache(pattern, made, AHEAD)
 
-    def _splice(self, inputs: tuple[Input, ...], types: tuple[Any, ...], started: int, *, prepared: bool = False) -> Pattern:
+    def _splice(
+        self, inputs: tuple[Input, ...], types: tuple[Any, ...], started: int, values: Sequence[Any] = (), *, prepared: bool = False
+    ) -> Pattern:
         try:
             if self.uniform and (len(set(types)) != 1 or types[0].kind != "f"):
                 raise NotFusable("operands of several element types under MindSpore's rules")
@@ -284,13 +286,14 @@ class FusedSite:
             self.entries.clear()
         found = self.patterns[pattern_of(inputs)] = Pattern(inputs, kernel, reason, elapsed_us, prepared)
         if kernel is not None:
-            self._announce(found)
+            self._announce(found, values)
         return found
 
-    def _announce(self, pattern: Pattern) -> None:
+    def _announce(self, pattern: Pattern, values: Sequence[Any]) -> None:
         if bus.active:
             names, text = self.segment.names, pattern_text(pattern.inputs)
-            bus.emit(Spliced(names, pattern_of(pattern.inputs), text, pattern.prepared, pattern.splice_us))
+            shapes = ", ".join(str(list(value.shape)) for value in values)
+            bus.emit(Spliced(names, pattern_of(pattern.inputs), text, pattern.prepared, pattern.splice_us, shapes))
         if logger.isEnabledFor(logging.DEBUG):
             number, text = pattern_of(pattern.inputs), pattern_text(pattern.inputs)
             logger.debug("[BCVM] Splice %s for pattern=%d, %s", "+".join(self.segment.names), number, text)

@@ -175,6 +175,11 @@ def writes_out(fn: Callable[..., Any], op: OpInfo) -> bool:
     return isinstance(fn, np.ufunc) and op.exact
 
 
+def shapes_text(flat: Sequence[Any]) -> str:
+    """Shapes of the operands that have one: "[2, 3], [3]"."""
+    return ", ".join(str(list(value.shape)) for value in flat if hasattr(value, "shape"))
+
+
 def hint_text(hint: object, flat: Sequence[Any]) -> str:
     """The shape hint as log lines show it: short names, no blanks; `*` for each axis of the first tensor when there is none."""
     if isinstance(hint, ShapeHint):

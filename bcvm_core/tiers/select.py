@@ -236,7 +236,8 @@ class CallSite:
         if isinstance(why, Slot):
             why = selection.explain(why.program, selection.fact_reader(flat))
         if bus.active:
-            bus.emit(Selected(self.op.name, signature, why.kernel, why.text, elapsed_us, again=signature == self.signature))
+            again, shapes = signature == self.signature, keys.shapes_text(flat)
+            bus.emit(Selected(self.op.name, signature, why.kernel, why.text, elapsed_us, again, shapes))
         _log.debug("[BCVM] Compile for sig=0x%04X, shape_hint=%s", signature, keys.hint_text(self.shape_hint, flat))
 
 

@@ -174,7 +174,7 @@ def open_notebook(lab: Lab, browser: Any) -> Iterator[Any]:
     """Open a notebook by name in a fresh browser context; returns a LabPage."""
     contexts = []
 
-    def opener(name: str) -> LabPage:
+    def opener(name: str, *, sidebar: bool = False) -> LabPage:
         context = browser.new_context(viewport={"width": 1280, "height": 1400})
         contexts.append(context)
         out = LabPage(context.new_page())
@@ -187,7 +187,7 @@ def open_notebook(lab: Lab, browser: Any) -> Iterator[Any]:
 
         out.page.on("request", lambda request: note(request.url))
         out.page.on("websocket", lambda socket: note(socket.url))
-        out.page.goto(f"{lab.url}/doc/tree/{name}?token={lab.token}&reset")
+        out.page.goto(f"{lab.url}/{'lab' if sidebar else 'doc'}/tree/{name}?token={lab.token}&reset")
         out.page.wait_for_selector(".jp-Notebook", timeout=60_000)
         out.wait(lambda: out.kernel_state()[1] == "idle", "the kernel")
         return out

@@ -194,3 +194,13 @@ def test_errors_carry_the_line_and_the_reason(text: str, line: int, reason: str)
 def test_what_has_no_text_is_refused(instruction: Instruction) -> None:
     with pytest.raises(EncodeError):
         disassemble(Program("f", (), (instruction,)))
+
+
+def test_comments_stand_in_one_column() -> None:
+    loc = SourceLoc(1, 0, 1, 5)
+    short = Instruction("LOAD_VAR", (0, "x"), loc)
+    longer = Instruction("LOAD_VAR", (1, "a_name_that_is_rather_long_but_no_longer_than_lines_are"), loc)
+    longest = Instruction("LOAD_VAR", (2, "n" * 90), loc)
+    lines = disassemble(Program("f", ("x",), (short, longer, longest, Instruction("RETURN", (0,), loc)))).split("\n")
+    columns = [line.index("  ; 1:0") for line in lines if "  ; 1:0" in line]
+    assert columns[0] == columns[1] == columns[3] < columns[2]

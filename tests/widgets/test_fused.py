@@ -78,6 +78,9 @@ def test_the_report_shows_them(notebook: Notebook) -> None:
     notebook.run(FUNCTION)
     notebook.run(CELL)
     report = Report(Sampler(Watch(notebook.session)).sample(), times=False)
+    timed = str(Report(report.sample, times=True)).split("\n")
+    first = next(line for line in timed if "multiply," in line or "MUL_CONST" in line)
+    assert next(line for line in timed if "MAX_CONST" in line or "maximum," in line).split()[-2:] == [first.split()[1], "fused"]
     assert "# fused kernel" in str(report)
     line = next(line for line in str(report).split("\n") if "maximum," in line or "MAX_CONST" in line)
     assert line.strip().startswith("#")

@@ -120,9 +120,9 @@ def test_nothing_is_sent_when_nothing_changes(live: Recorder, notebook: Notebook
     live.command("shown")
     notebook.run(CELL, finish=False)
     assert live.wait(lambda: bool(live.board.listing["units"]) and live.board.status["running"] and live.board.figures["kernels_us"] > 0)
-    time.sleep(0.6)
+    time.sleep(1.4)  # how regions were cut is sent once a second
     live.kinds()
-    time.sleep(0.5)
+    time.sleep(1.2)
     assert live.sent == []  # the cell runs on, doing nothing that counts
     notebook.session.finish()
     assert live.wait(lambda: not live.board.status["running"] and bool(live.sent))  # it is noted as sent a moment after it was set
@@ -193,6 +193,7 @@ def test_the_pump_keeps_its_pace_and_stops() -> None:
         return True
 
     pump = Pump(tick, interval_s=0.05)
+    started = time.monotonic()
     pump.start()
     pump.start()
     for _ in range(40):
@@ -201,7 +202,7 @@ def test_the_pump_keeps_its_pace_and_stops() -> None:
     pump.stop()
     time.sleep(0.12)
     seen = len(ticks)
-    assert 4 <= seen <= 10
+    assert 4 <= seen <= 1 + (time.monotonic() - started) / 0.05  # a busy machine makes the loop longer
     time.sleep(0.15)
     assert len(ticks) == seen and not pump.running
 

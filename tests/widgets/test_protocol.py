@@ -76,6 +76,8 @@ def test_the_empty_messages_are_complete() -> None:
     conforms(protocol.empty_choices(), protocol.Choices)
     conforms(protocol.empty_figures(), protocol.Figures)
     conforms(protocol.idle_status(), protocol.Status)
+    conforms(protocol.empty_latencies(), protocol.Latencies)
+    conforms(protocol.empty_fusion(), protocol.Fusion)
 
 
 @pytest.mark.parametrize("command", get_args(protocol.CommandName))
@@ -104,6 +106,8 @@ def test_anything_else_is_not(content: Any) -> None:
 def test_the_script_speaks_this_version() -> None:
     text = script()
     assert f"const VERSION = {protocol.VERSION};" in text
+    kinds = re.findall(r"^  (\w+): \{", text[text.index("const KINDS") : text.index("const WARM_MARKS")], re.MULTILINE)
+    assert kinds == list(get_args(protocol.DotKind))
     block = text[text.index("const TIERS") : text.index("};", text.index("const TIERS"))]
     keys = {key.strip('"') for key in re.findall(r"^  (\w+|\"\"): \{", block, re.MULTILINE)}
     assert keys == set(get_args(protocol.Tier))
@@ -116,7 +120,7 @@ def test_the_script_fetches_nothing() -> None:
     assert not re.search(r"^import |\bimport\(|\bfetch\(|XMLHttpRequest|WebSocket|innerHTML|eval\(", text, re.MULTILINE)
     addresses = set(re.findall(r"https?://[^\"'` ]+", text))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not a place
-    assert "url(" not in (STATIC / "dashboard.css").read_text(encoding="utf-8")
+    assert not [path.name for path in STATIC.glob("*.css") if "url(" in path.read_text(encoding="utf-8")]
 
 
 def test_the_script_parses(tmp_path: Path) -> None:

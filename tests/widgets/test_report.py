@@ -33,7 +33,17 @@ def test_lines_stand_above_what_they_became(notebook: Notebook) -> None:
     # every kernel that this process ran under the signature: NumPy's, too, where an earlier test could not wait for the template
     assert re.search(r"^ +\* +\d+ CALL_OP r\d+, tanh, r\d+ +6  (tanh\.numpy, )?tanh\.template\.float64(, tanh\.numpy)?$", tanh)
     assert text.index("np.tanh(h)") < text.index(tanh)
-    assert "100.0% by CALL_OP" in text
+    assert "38 tensor ops, all by kernels (CALL_OP)" in text
+    assert "FUSE_START: Fusion may happen from here on" in text and "policy_004: fusion policy 'normalisation'" in text
+
+
+def test_ops_left_to_python_are_told_from_python_that_is_no_tensor_work(notebook: Notebook) -> None:
+    notebook.run("import numpy as np\nx = np.ones(3)\nnames = {}")
+    notebook.run("for k in range(4):\n    names[k] = len(names)\n    y = x * k\n")
+    assert "4 tensor ops, all by kernels (CALL_OP)" in str(_report(notebook))
+    sample = _report(notebook).sample
+    sample.figures["call_host"] = 12
+    assert "16 tensor ops, 4 by kernels (CALL_OP, 25.0%), 12 left to Python (CALL_HOST)" in Report(sample).html()
 
 
 def test_the_same_cells_give_the_same_characters(new_notebook: Callable[[], Notebook]) -> None:

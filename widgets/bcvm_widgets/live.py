@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,17 @@ from . import protocol
 from .protocol import Status, is_command
 from .pump import Pump
 from .reports import Report
-from .sampling import Sampler
+from .sampling import Sample, Sampler
 from .watching import watch
 
+SCRIPTS = ("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js")
+STYLES = ("dashboard.css", "views.css")
 _STATIC = Path(__file__).parent / "static"
 
 
 def script() -> str:
     """The view's ES module, put together from its files."""
-    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in ("words.js", "pane.js", "dashboard.js"))
+    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
 
 class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
@@ -32,10 +35,12 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     """
 
     _esm = script()
-    _css = (_STATIC / "dashboard.css").read_text(encoding="utf-8")
+    _css = "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in STYLES)
     listing = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     figures = traitlets.Dict().tag(sync=True)
+    latencies = traitlets.Dict().tag(sync=True)
+    fusion = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
@@ -46,7 +51,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
-        super().__init__(listing=sample.listing, choices=sample.choices, figures=sample.figures, status=self._status())
+        super().__init__(**_traits(sample), status=self._status())
         self.on_msg(self._receive)
 
     # --- what can be asked of it -----------------------------------------------------------
@@ -120,8 +125,8 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
             if {**status, "elapsed_us": 0} != {**self.status, "elapsed_us": 0}:
                 new["status"] = status
             if not self._paused:
-                sample = self._sampler.sample()
-                new |= {"listing": sample.listing, "choices": sample.choices, "figures": sample.figures}
+                sample = self._sampler.sample(often=status["running"])
+                new |= _traits(sample)
             changed = {name: value for name, value in new.items() if value != getattr(self, name)}
             if changed:
                 with self.hold_sync():
@@ -139,6 +144,10 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
             "paused": self._paused,
             "elapsed_us": round(elapsed, 1),
         }
+
+
+def _traits(sample: Sample) -> dict[str, Any]:
+    return {f.name: getattr(sample, f.name) for f in fields(sample)}
 
 
 def _interrupt_main_thread() -> None:

@@ -1,11 +1,13 @@
 """The messages between a dashboard in the kernel and its views in the browser: typed, and versioned.
 
-The kernel sends four kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
+The kernel sends six kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
 notebook, starts with the latest of each; those that changed within one tick travel together:
 
 `listing`   what there is to see: source lines and instructions. Changes when another cell runs or a function joins.
 `choices`   which tier and kernel runs each instruction and line. Changes when something runs for the first time.
 `figures`   how often and how long. Changes while a cell runs, at most `MAX_RATE_HZ` times a second.
+`latencies` dispatches and compiles as dots in time. Changes while something is dispatched, at most half as often.
+`fusion`    how regions were cut into kernels. Changes when something was decided or measured, at most once a second.
 `status`    whether a cell runs, whether updates are paused.
 
 `choices` and `figures` belong to the `listing` of the same `generation`; a view drops those of another. Positions are implicit: the nth
@@ -66,6 +68,7 @@ class Listing(TypedDict):
     version: int
     generation: int
     units: list[Unit]
+    glossary: dict[str, str]  # what the opcodes, ops and policies of the units mean
 
 
 class Choice(TypedDict):
@@ -75,6 +78,7 @@ class Choice(TypedDict):
     kernels: list[str]
     signature: str
     reason: str  # why it was last left to Python, or ""
+    first: int | None  # part of a fused kernel whose time stands at this position, among instructions or lines; None: it has its own
 
 
 class UnitChoices(TypedDict):
@@ -119,6 +123,129 @@ class Figures(TypedDict):
     units: dict[str, UnitFigures]
 
 
+DotKind = Literal["lowered", "bound", "selected", "fused", "recompiled", "python"]
+
+
+class SeriesFigures(TypedDict):
+    """All dots of one kind, cold or warm. Durations are None where there are none, budgets where there is none."""
+
+    kind: DotKind
+    warm: bool
+    count: int
+    mean_us: float | None
+    p50_us: float | None
+    p99_us: float | None
+    worst_us: float | None
+    budget_mean_us: float | None
+    budget_p99_us: float | None
+
+
+class Dots(TypedDict):
+    """The dots that are kept, in columns, in the order of `series`, by time within one. `at_ms`: since the dashboard was opened."""
+
+    series: list[int]  # position in `series`
+    at_ms: list[float]
+    us: list[float | None]
+    text: list[int]  # position in `texts`
+
+
+class Latencies(TypedDict):
+    """How long dispatches and compiles took. `texts`: call, shapes, reason. `lost` events of a flood are counted and no dots."""
+
+    version: int
+    lost: int
+    series: list[SeriesFigures]
+    dots: Dots
+    texts: list[list[str]]
+
+
+class Node(TypedDict):
+    """One op of a region. `reads`: positions of the nodes it reads; `kernel`: the position of its kernel, None: it runs by itself."""
+
+    op: str
+    kind: str
+    reads: list[int]
+    kernel: int | None
+
+
+class Part(TypedDict):
+    """Ops of a kernel (positions within it) as one call. `bound`: what decides its time: "call", "compute" or "traffic"."""
+
+    ops: list[int]
+    threads: int
+    blocks: int
+    operations: float
+    nbytes: float
+    predicted_us: float
+    level: str
+    bound: str
+
+
+class Candidate(TypedDict):
+    """One way to run a kernel's ops. `reason`: why it was not chosen, "" for the one that was."""
+
+    name: str
+    predicted_us: float
+    reason: str
+    parts: list[Part]
+
+
+class Decision(TypedDict):
+    """The choice for operands of such shapes; `mismatch`: why there is none. The best of `calls` timed calls took `measured_us`."""
+
+    operands: str
+    source: str
+    mismatch: str
+    candidates: list[Candidate]
+    calls: int
+    measured_us: float | None
+
+
+class Kernel(TypedDict):
+    """`patterns`: in words, what became of each pattern of operands."""
+
+    nodes: list[int]
+    patterns: list[str]
+    decisions: list[Decision]
+
+
+class Region(TypedDict):
+    """A region as it was cut. `reason`: why it was last left to Python, or ""."""
+
+    where: str
+    runs: int
+    nodes: list[Node]
+    kernels: list[Kernel]
+    reason: str
+
+
+class Rate(TypedDict):
+    """GFLOP/s of a kind of work, or GB/s of a level of memory: of one core, and of all."""
+
+    name: str
+    one: float
+    every: float
+
+
+class Roof(TypedDict):
+    """The machine model that kernels are cut by, for float32."""
+
+    source: str
+    cpu: str
+    cores: int
+    compute: list[Rate]
+    memory: list[Rate]
+
+
+class Fusion(TypedDict):
+    """How regions were cut. `left_out` more regions are not shown."""
+
+    version: int
+    left_out: int
+    regions: list[Region]
+    roof: Roof | None
+
+
 class Status(TypedDict):
     """`cell`: the number of the cell that runs, 0 when none does. `elapsed_us`: how long it has run, or the cell shown ran."""
 
@@ -158,7 +285,7 @@ def is_command(content: Any) -> TypeGuard[Command]:
 
 def empty_listing() -> Listing:
     """Nothing has run yet."""
-    return {"version": VERSION, "generation": 0, "units": []}
+    return {"version": VERSION, "generation": 0, "units": [], "glossary": {}}
 
 
 def empty_choices() -> Choices:
@@ -169,6 +296,16 @@ def empty_choices() -> Choices:
 def empty_figures() -> Figures:
     """See `empty_listing`."""
     return {"version": VERSION, "generation": 0, "call_op": 0, "call_host": 0, "kernels_us": 0.0, "units": {}}
+
+
+def empty_latencies() -> Latencies:
+    """See `empty_listing`."""
+    return {"version": VERSION, "lost": 0, "series": [], "dots": {"series": [], "at_ms": [], "us": [], "text": []}, "texts": []}
+
+
+def empty_fusion() -> Fusion:
+    """See `empty_listing`."""
+    return {"version": VERSION, "left_out": 0, "regions": [], "roof": None}
 
 
 def idle_status() -> Status:

@@ -7,15 +7,25 @@ signature numbers, which differ from run to run, are left out unless asked for. 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import cutting, timing
 from .protocol import Choice, Columns, Instruction, Unit
 from .sampling import Sample
+from .timing import duration
 
 NOTHING_YET = "BCVM: no cell with tensor work has run yet"
 MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "#", "recompiled": "*", "host": "-", "mixed": "+"}
+LEGEND = (
+    ("*", "●", "kernel"),
+    ("#", "◆", "fused kernel, whose time stands at its first op"),
+    ("-", "◇", "Python; what is no tensor work is not counted among the ops"),
+    ("+", "◐", "both"),
+    ("o", "○", "not run yet"),
+)
+_EXPLAINED = ("CALL_OP", "CALL_HOST", "FUSE_START")  # and the policies; other opcodes say themselves what they do
 _WORDS = {"waiting": "not run yet", "fused": "fused", "host": "Python", "mixed": "kernels and Python"}
 
 
@@ -38,20 +48,11 @@ def who(choice: Choice) -> str:
     return ", ".join(choice["kernels"]) or _WORDS.get(choice["tier"], "")
 
 
-def duration(us: float | None) -> str:
-    """Three digits and a unit."""
-    if us is None:
-        return ""
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if us >= 0.9995 * size:
-            return f"{us / size:.3g} {unit}"
-    return f"{us:.3g} µs"
-
-
 def rows(sample: Sample, unit: Unit, *, times: bool) -> Iterator[Row]:
     """Each source line, and under it the instructions that begin there."""
     choices, figures = sample.choices["units"][unit["key"]], sample.figures["units"][unit["key"]]
     last = unit["first_line"] + len(unit["lines"]) - 1
+    lines, pcs = range(unit["first_line"], last + 1), [instruction["pc"] for instruction in unit["instructions"]]
     places: dict[int, list[int]] = {}
     place = unit["first_line"]
     for position, instruction in enumerate(unit["instructions"]):
@@ -59,13 +60,12 @@ def rows(sample: Sample, unit: Unit, *, times: bool) -> Iterator[Row]:
             place = min(max(instruction["span"][0], unit["first_line"]), last)
         places.setdefault(place, []).append(position)
     for offset, text in enumerate(unit["lines"]):
-        number = unit["first_line"] + offset
-        yield _row(0, str(number), text, choices["lines"][offset], figures["lines"], offset, times)
-        for position in places.get(number, ()):
+        yield _row(0, lines, text, choices["lines"][offset], figures["lines"], offset, times)
+        for position in places.get(lines[offset], ()):
             instruction = unit["instructions"][position]
             depth = 1 + (instruction["part"].count(".") + 1 if instruction["part"] else 0)
             choice, columns = choices["instructions"][position], figures["instructions"]
-            yield _row(depth, str(instruction["pc"]), listed(instruction), choice, columns, position, times)
+            yield _row(depth, pcs, listed(instruction), choice, columns, position, times)
 
 
 def listed(instruction: Instruction) -> str:
@@ -75,18 +75,29 @@ def listed(instruction: Instruction) -> str:
     return f"{label}{instruction['opcode']} {instruction['operands']}".rstrip() + notes
 
 
-def _row(depth: int, number: str, text: str, choice: Choice, columns: Columns, n: int, times: bool) -> Row:
+def _row(depth: int, numbers: Sequence[int], text: str, choice: Choice, columns: Columns, n: int, times: bool) -> Row:
+    number = str(numbers[n])
     runs = columns["runs"][n]
     total, last = (duration(columns["total_us"][n]), duration(columns["last_us"][n])) if times else ("", "")
+    if times and not total and choice["first"] is not None:
+        total = f"in {numbers[choice['first']]}"
     named = who(choice) if depth or choice["tier"] in ("host", "mixed") else ""
     return Row(depth, number, text, choice["tier"], named, f"{runs:,}" if runs else "", total, last)
 
 
 def summary(sample: Sample) -> str:
-    """How much ran by CALL_OP."""
+    """How many tensor ops ran by kernels, and how many were left to Python."""
     by_vm, by_host = sample.figures["call_op"], sample.figures["call_host"]
-    share = f" ({by_vm / (by_vm + by_host):.1%} by CALL_OP)" if by_vm + by_host else ""
-    return f"{by_vm:,} ops by CALL_OP, {by_host:,} by CALL_HOST{share}"
+    ops = by_vm + by_host
+    if not by_host:
+        return f"{ops:,} tensor ops, all by kernels (CALL_OP)"
+    return f"{ops:,} tensor ops, {by_vm:,} by kernels (CALL_OP, {by_vm / ops:.1%}), {by_host:,} left to Python (CALL_HOST)"
+
+
+def explained(sample: Sample) -> list[tuple[str, str]]:
+    """The words of the listing that a reader may not know, with their meanings."""
+    found = sample.listing["glossary"]
+    return [(word, text) for word, text in found.items() if word in _EXPLAINED or word.startswith("policy_")]
 
 
 class Report:
@@ -101,7 +112,9 @@ class Report:
             return NOTHING_YET
         parts = [f"BCVM: {summary(self.sample)}"]
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
-        return "\n\n".join([*parts, "* kernel   # fused kernel   - Python   + both   o not run yet"])
+        parts += filter(None, [timing.text(self.sample.latencies), cutting.text(self.sample.fusion)] if self.times else [])
+        words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
+        return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in LEGEND), *filter(None, [words])])
 
     __repr__ = __str__
 
@@ -110,8 +123,10 @@ class Report:
         if not self.sample.listing["units"]:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
-        legend = "● kernel &nbsp; ◆ fused kernel &nbsp; ◇ Python &nbsp; ◐ both &nbsp; ○ not run yet"
-        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p></div>"
+        tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
+        legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in LEGEND)
+        words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
+        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}</div>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html()}

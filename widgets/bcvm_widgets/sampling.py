@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
-from . import protocol
-from .protocol import Choice, Choices, Columns, Figures, Listing, Tier, UnitChoices, UnitFigures
+from . import cutting, protocol, timing
+from .glossary import glossary
+from .protocol import Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
 _PLAINEST_FIRST: tuple[Tier, ...] = ("selected", "fused", "recompiled")  # what runs in the VM
-_NO_CHOICE: Choice = {"tier": "", "kernels": [], "signature": "", "reason": ""}
+_NO_CHOICE: Choice = {"tier": "", "kernels": [], "signature": "", "reason": "", "first": None}
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Sample:
     listing: Listing
     choices: Choices
     figures: Figures
+    latencies: Latencies = field(default_factory=protocol.empty_latencies)
+    fusion: Fusion = field(default_factory=protocol.empty_fusion)
 
 
 class Sampler:
@@ -32,16 +35,29 @@ class Sampler:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self._listing = protocol.empty_listing()
+        self._latencies = protocol.empty_latencies()
+        self._fusion = protocol.empty_fusion()
+        self._looks = 0
 
-    def sample(self) -> Sample:
-        """What can be seen now."""
+    def sample(self, *, often: bool = False) -> Sample:
+        """What can be seen now. `often`: looked at many times a second, so that not everything need be new each time."""
         units = self.watch.units()
         shown = [_unit(unit) for unit in units]
         if shown != self._listing["units"]:
             generation = self._listing["generation"] + 1
-            self._listing = {"version": protocol.VERSION, "generation": generation, "units": shown}
+            self._listing = {"version": protocol.VERSION, "generation": generation, "units": shown, "glossary": glossary(shown)}
         measured = {unit.key: unit.measures() for unit in units}
-        return Sample(self._listing, self._choices(units, measured), self._figures(units, measured))
+        self._looks += 1
+        if not often or self._looks % 2 == 0:  # dots are many
+            self._look_at_dots(units)
+        if not often or self._looks % 10 == 0 or not self._fusion["regions"]:
+            self._fusion = cutting.message(self.watch.splits(units))
+        choices, figures = self._choices(units, measured), self._figures(units, measured)
+        return Sample(self._listing, choices, figures, self._latencies, self._fusion)
+
+    def _look_at_dots(self, units: list[Unit]) -> None:
+        if self.watch.latencies.collect(self.watch.calls(units)):
+            self._latencies = timing.message(self.watch.latencies)
 
     def _choices(self, units: list[Unit], measured: dict[str, Measures]) -> Choices:
         found = {unit.key: _unit_choices(unit, measured[unit.key]) for unit in units}
@@ -98,8 +114,10 @@ def _instruction(view: InstructionView) -> protocol.Instruction:
 
 
 def _unit_choices(unit: Unit, measured: Measures) -> UnitChoices:
+    places = {(view.span, view.op): n for n, view in enumerate(unit.instructions)}
     instructions = [
-        _choice(_tier(unit, view, measured.instructions.get(n)), measured.instructions.get(n)) for n, view in enumerate(unit.instructions)
+        _choice(_tier(unit, view, measure), measure, None if measure is None or measure.first is None else places.get(measure.first))
+        for view, measure in ((view, measured.instructions.get(n)) for n, view in enumerate(unit.instructions))
     ]
     by_line: dict[int, list[Tier]] = {}
     for view, choice in zip(unit.instructions, instructions, strict=True):
@@ -111,18 +129,25 @@ def _unit_choices(unit: Unit, measured: Measures) -> UnitChoices:
         tiers = by_line.get(number, [])
         if measure is not None and measure.runs and not any(tier in _PLAINEST_FIRST for tier in tiers):
             tiers = [*tiers, "selected"]
-        lines.append(_choice(_tier_of_line(tiers), measure))
+        lines.append(_choice(_tier_of_line(tiers), measure, _first_line(unit, number, measured)))
     return {"instructions": instructions, "lines": lines}
 
 
-def _choice(tier: Tier, measure: Measure | None) -> Choice:
+def _first_line(unit: Unit, number: int, measured: Measures) -> int | None:
+    """The line that has the time of this one, all whose ops are part of kernels that begin on other lines."""
+    found = [measured.instructions[n] for n, view in enumerate(unit.instructions) if n in measured.instructions and view.line == number]
+    lines = [0 if measure.first is None else measure.first[0][0] for measure in found]
+    return lines[0] - unit.first_line if lines and 0 not in lines and number not in lines else None
+
+
+def _choice(tier: Tier, measure: Measure | None, first: int | None = None) -> Choice:
     if measure is None:
         return {**_NO_CHOICE, "tier": tier}
     signature = f"0x{measure.signature:04X} = {measure.signature_text}" if measure.signature else ""
     kernels = [] if tier == "waiting" else list(measure.kernels)
     if tier == "fused" and measure.fused:
         signature, kernels = f"one kernel for {', '.join(measure.fused)}", []
-    return {"tier": tier, "kernels": kernels, "signature": signature, "reason": measure.reason}
+    return {"tier": tier, "kernels": kernels, "signature": signature, "reason": measure.reason, "first": first}
 
 
 def _tier(unit: Unit, view: InstructionView, measure: Measure | None) -> Tier:

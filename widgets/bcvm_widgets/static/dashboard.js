@@ -7,6 +7,7 @@ class View {
     this.chosen = null; // the unit the user chose, by key
     this.unit = null;
     this.pointed = this.pinned = null;
+    this.scrolls = new Map(); // of the panes, by the key of the unit
     this.held = false; // paused here, whether or not the kernel has heard of it
     this.started = null;
     this.build(element);
@@ -14,6 +15,8 @@ class View {
       "change:listing": () => this.showAll(),
       "change:choices": () => this.showChoices(),
       "change:figures": () => this.showFigures(),
+      "change:latencies": () => this.showLatencies(),
+      "change:fusion": () => this.showFusion(),
       "change:status": () => this.showStatus(),
     };
     for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -32,6 +35,8 @@ class View {
     window.removeEventListener("pageshow", this.onShow);
     clearInterval(this.timer);
     clearTimeout(this.calm);
+    clearTimeout(this.revealing);
+    this.latencies.close();
     this.send("hidden");
   }
 
@@ -47,7 +52,10 @@ class View {
     this.state = make("span", { class: "bcvm-state", role: "status" });
     this.time = make("span", { class: "bcvm-time", "aria-hidden": "true" });
     this.pulse = new Pulse();
-    this.totals = make("span", { class: "bcvm-totals" });
+    this.ops = make("span", { class: "bcvm-ops" });
+    this.share = make("span", { class: "bcvm-by-vm", title: "tensor ops that kernels ran; the rest was left to Python" });
+    this.spent = make("span", { class: "bcvm-spent", title: "time in kernels" });
+    this.totals = make("span", { class: "bcvm-totals" }, this.ops, this.share, this.spent);
     this.pause = make("button", { type: "button", class: "bcvm-button", onclick: () => this.hold(!this.held) });
     this.stop = make("button", {
       type: "button",
@@ -64,7 +72,10 @@ class View {
     this.lines = new Pane("lines", "source", "line", this);
     this.code = new Pane("instructions", "bytecode", "pc", this);
     this.panes = make("div", { class: "bcvm-panes", role: "tabpanel" }, this.lines.element, this.code.element);
+    this.latencies = new LatencyView();
+    this.fusion = new FusionView();
     this.detail = make("div", { class: "bcvm-detail" });
+    this.legend = new Legend();
     this.notice = make("p", { class: "bcvm-notice", role: "note" });
     const bar = make(
       "header",
@@ -77,14 +88,24 @@ class View {
       this.pause,
       this.stop,
     );
+    this.finder = new Finder(this);
+    const program = make("div", {}, this.notice, this.tabs, this.finder.element, this.panes, this.detail, this.legend.element);
+    this.views = new Views(
+      [
+        ["program", "Bytecode", program],
+        ["latencies", "Tier latencies", this.latencies.element],
+        ["fusion", "Fusion splits", this.fusion.element],
+      ],
+      () => [this.showLatencies(), this.showFusion()],
+    );
     this.root = make(
       "section",
       { class: "bcvm-dashboard", "aria-label": "BCVM dashboard" },
       bar,
-      this.notice,
-      this.tabs,
-      this.panes,
-      this.detail,
+      this.views.element,
+      program,
+      this.latencies.element,
+      this.fusion.element,
     );
     element.append(this.root);
   }
@@ -158,6 +179,8 @@ class View {
   showAll() {
     const listing = this.read("listing");
     if (!listing || this.held) return;
+    this.showLatencies();
+    this.showFusion();
     const units = listing.units;
     this.say(
       units.length ? "" : "Run a cell with tensor work: its lines and the instructions they become appear here, while it runs.",
@@ -218,6 +241,9 @@ class View {
   showUnit(unit) {
     const same = unit && this.unit && JSON.stringify(unit) === JSON.stringify(this.unit);
     if (!same) {
+      const panes = [this.lines, this.code];
+      if (this.unit) this.scrolls.set(this.unit.key, panes.map((pane) => pane.element.scrollTop));
+      const glossary = this.model.get("listing").glossary ?? {};
       this.unit = unit;
       this.pointed = this.pinned = null;
       this.lines.fill(
@@ -226,14 +252,15 @@ class View {
       let inside = false; // of a region that may be fused
       const entries = (unit?.instructions ?? []).map((instruction) => {
         inside ||= /^FUSE_(START|ACROSS)/.test(instruction.opcode);
-        const entry = instructionEntry(instruction, inside);
+        const entry = instructionEntry(instruction, inside, glossary);
         inside &&= instruction.opcode !== "FUSE_END";
         return entry;
       });
       this.code.fill(entries);
+      this.legend.explain(glossary);
+      panes.forEach((pane, n) => (pane.element.scrollTop = this.scrolls.get(unit?.key)?.[n] ?? 0));
     }
     this.showChoices();
-    this.showFigures();
   }
 
   showChoices() {
@@ -242,7 +269,8 @@ class View {
     if (!found) return;
     this.lines.choose(found.lines);
     this.code.choose(found.instructions);
-    this.showDetail();
+    this.finder.find(); // kernels are part of what can be found
+    this.showFigures(); // where a kernel's time stands is a matter of the choices
   }
 
   showFigures() {
@@ -253,17 +281,27 @@ class View {
     const own = sum(found.lines);
     this.lines.figure(found.lines, own);
     this.code.figure(found.instructions, own);
+    this.finder.warm();
     clearTimeout(this.calm);
     this.calm = setTimeout(() => [this.lines, this.code].forEach((pane) => pane.rest()), 400);
     const ops = figures.call_op + figures.call_host;
-    const share = ops ? ` · ${((100 * figures.call_op) / ops).toFixed(figures.call_host ? 1 : 0)}% by CALL_OP` : "";
-    setText(
-      this.totals,
-      ops ? `${count(ops)} ops${share}${figures.kernels_us ? ` · ${duration(figures.kernels_us)} in kernels` : ""}` : "",
-    );
+    setText(this.ops, ops ? `${shortCount(ops)} tensor ops` : "");
+    this.ops.title = ops ? `${count(ops)} tensor ops` : "";
+    const part = Math.min(figures.call_host ? 99.9 : 100, (100 * figures.call_op) / Math.max(1, ops));
+    setText(this.share, ops ? (figures.call_host ? `${part.toFixed(1)}% by kernels` : "all by kernels") : "");
+    setText(this.spent, figures.kernels_us ? `${duration(figures.kernels_us)} in kernels` : "");
     if (this.running) this.pulse.add(ops, performance.now());
     this.showShares(figures);
     this.showDetail();
+  }
+
+  showLatencies = () => this.showIn(this.latencies, "latencies");
+  showFusion = () => this.showIn(this.fusion, "fusion");
+
+  // The latest message, or while the picture is held the one that is shown.
+  showIn(view, name) {
+    const message = this.held && view.message ? view.message : this.read(name);
+    if (message) view.show(message);
   }
 
   // The tabs say how the time divides; unless the user chose one, the busiest is open.
@@ -299,9 +337,12 @@ class View {
 
   // --- linking lines and instructions
 
-  point(select) {
+  // `wait` (ms): a pointer that only passes does not make the other side jump.
+  point(select, wait = 0) {
     this.pointed = select;
     this.showLinks();
+    clearTimeout(this.revealing);
+    if (select) this.revealing = setTimeout(() => this.reveal(select), wait);
   }
 
   pin(select) {
@@ -309,7 +350,7 @@ class View {
     this.pinned = same ? null : select;
     this.pointed = same ? null : select;
     this.showLinks();
-    if (this.pinned) this.reveal();
+    if (this.pinned) this.reveal(this.pinned);
   }
 
   cross(select) {
@@ -319,13 +360,10 @@ class View {
   }
 
   // Scroll the other pane, and nothing else, so that what is linked can be seen.
-  reveal() {
-    const { lines, instructions } = this.links(this.pinned);
-    const [pane, target] = this.pinned.kind === "lines" ? [this.code, instructions] : [this.lines, lines];
-    const row = pane.rows[target[0]]?.element;
-    if (!row) return;
-    const [top, bottom] = [pane.element.scrollTop, pane.element.scrollTop + pane.element.clientHeight - row.offsetHeight];
-    if (row.offsetTop < top + 30 || row.offsetTop > bottom) pane.element.scrollTop = row.offsetTop - 60;
+  reveal(select) {
+    const { lines, instructions } = this.links(select);
+    const [pane, target] = select.kind === "lines" ? [this.code, instructions] : [this.lines, lines];
+    if (target.length) pane.reveal(target[0]);
   }
 
   links(select) {
@@ -371,8 +409,9 @@ class View {
       const under = make(
         "span",
         { class: "bcvm-span", "aria-hidden": "true" },
-        entry.text.slice(0, from),
-        make("span", {}, entry.text.slice(from, to)),
+        ...breakable(entry.text.slice(0, from)),
+        make("span", {}, ...breakable(entry.text.slice(from, to))),
+        ...breakable(entry.text.slice(to)),
       );
       element.querySelector(".bcvm-code > code").append(under);
     }
@@ -391,7 +430,7 @@ class View {
       );
       return;
     }
-    setText(this.detail, detailText(select, this.unit, choices, figures));
+    setText(this.detail, detailText(select, this.unit, choices, figures, this.model.get("listing").glossary ?? {}));
   }
 }
 

@@ -18,10 +18,11 @@ class Pane {
       ["last", "time of the latest run"],
     ];
     const right = new Set([first, "runs", "total", "last"]);
+    const named = { runs: " bcvm-runs", last: " bcvm-last", kernel: "bcvm-by" };
     const cells = heads.map(([name, about]) =>
       make(
         "th",
-        { scope: "col", class: right.has(name) ? "bcvm-right" : "", title: about || null, "aria-label": name ? null : about },
+        { scope: "col", class: (right.has(name) ? "bcvm-right" : "") + (named[name] ?? ""), title: about || null, "aria-label": name ? null : about },
         name,
       ),
     );
@@ -61,9 +62,9 @@ class Pane {
       last,
     );
     const select = { kind: this.kind, n };
-    element.addEventListener("mouseenter", () => this.view.point(select));
+    element.addEventListener("mouseenter", () => this.view.point(select, 150));
     element.addEventListener("mouseleave", () => this.view.point(null));
-    element.addEventListener("focus", () => this.view.point(select));
+    element.addEventListener("focus", () => this.view.point(select, 0));
     element.addEventListener("click", () => this.view.pin(select));
     return { entry, element, mark, who, runs, total, bar, last };
   }
@@ -75,6 +76,7 @@ class Pane {
       setText(row.mark, tier.mark);
       setText(row.who, choice.kernels.map((name) => shortName(name, row.entry.op)).join(", ") || tier.word);
       row.element.dataset.tier = choice.tier;
+      row.first = choice.first === null ? undefined : this.rows[choice.first]?.entry.number;
       const about = [choice.kernels.join(", "), tier.about, choice.reason && `last handed back: ${choice.reason}`]
         .filter(Boolean)
         .join("; ");
@@ -86,16 +88,29 @@ class Pane {
   }
 
   figure(columns, whole) {
+    this.columns = columns;
     this.rows.forEach((row, n) => {
       const runs = columns.runs[n];
       const text = count(runs);
       setClass(row.element, "bcvm-moved", row.runs.textContent !== text && row.known === true);
       row.known = true;
       setText(row.runs, text);
-      setText(row.total, duration(columns.total_us[n]));
+      const elsewhere = !columns.timed[n] && runs && row.first !== undefined;
+      setText(row.total, elsewhere ? `in ${row.first}` : duration(columns.total_us[n]));
+      setClass(row.total, "bcvm-elsewhere", Boolean(elsewhere));
+      const about = elsewhere ? `part of the kernel that begins at ${row.first}, where its time stands` : "";
+      if (row.total.title !== about) row.total.title = about;
       setText(row.last, duration(columns.last_us[n]));
       row.bar.style.width = whole > 0 && columns.total_us[n] ? `${(100 * columns.total_us[n]) / whole}%` : "0";
     });
+  }
+
+  // Scroll so that a row can be seen.
+  reveal(n) {
+    const row = this.rows[n]?.element;
+    if (!row) return;
+    const [top, bottom] = [this.element.scrollTop, this.element.scrollTop + this.element.clientHeight - row.offsetHeight];
+    if (row.offsetTop < top + 30 || row.offsetTop > bottom) this.element.scrollTop = row.offsetTop - 60;
   }
 
   rest() {

@@ -45,6 +45,8 @@ function duration(us) {
 
 const digits = (x) => (x >= 999.5 ? Math.round(x).toLocaleString("en") : String(Number(x.toPrecision(3))));
 const count = (n) => (n ? n.toLocaleString("en") : "");
+const shortCount = (n) =>
+  n < 99_950 ? n.toLocaleString("en") : n < 999_500 ? `${digits(n / 1e3)}k` : n < 999_500_000 ? `${digits(n / 1e6)}M` : `${digits(n / 1e9)}G`;
 const clock = (us) => (us < 1e6 ? duration(us) : `${(us / 1e6).toFixed(1)} s`);
 
 // Columns of `ast` count UTF-8 bytes, strings here count UTF-16 units.
@@ -57,6 +59,12 @@ function fromBytes(text, bytes) {
     at += char.length;
   }
   return at;
+}
+
+// Code may be broken after these, and nowhere within a name.
+function breakable(text) {
+  const parts = text.split(/(?<=[(,])|(?<=\.)(?=[A-Za-z_])/);
+  return parts.flatMap((part, n) => (n ? [make("wbr"), part] : [part]));
 }
 
 const TOKENS = new RegExp(
@@ -74,12 +82,12 @@ function highlighted(text) {
   const out = document.createDocumentFragment();
   let done = 0;
   for (const found of text.matchAll(TOKENS)) {
-    out.append(text.slice(done, found.index));
+    out.append(...breakable(text.slice(done, found.index)));
     const kind = found[1] ? "comment" : found[2] ? "string" : found[3] ? "keyword" : "literal";
     out.append(make("span", { class: `bcvm-${kind}` }, found[0]));
     done = found.index + found[0].length;
   }
-  out.append(text.slice(done));
+  out.append(...breakable(text.slice(done)));
   return out;
 }
 
@@ -99,11 +107,21 @@ function linesOf(instruction, unit) {
 const sourceCell = (text) =>
   make("code", { style: `--depth: ${text.length - text.trimStart().length + 4}ch` }, highlighted(text));
 
-function instructionEntry(instruction, inside) {
+const POLICY = /\bpolicy_\d+\b/;
+
+// The meanings of the words of an instruction: its opcode, its op, its policy.
+function meanings(instruction, glossary) {
+  const words = [instruction.opcode, instruction.op, instruction.operands.match(POLICY)?.[0]];
+  return words.filter((word) => word && glossary[word]).map((word) => `${word}: ${glossary[word]}`);
+}
+
+function instructionEntry(instruction, inside, glossary) {
   const depth = instruction.part ? instruction.part.split(".").length : 0;
   const code = make("code", { style: `--depth: ${2 * depth}ch` });
   if (instruction.label) code.append(make("span", { class: "bcvm-label" }, `${instruction.label}: `));
-  code.append(make("span", { class: "bcvm-opcode" }, instruction.opcode), ` ${instruction.operands}`);
+  const about = meanings(instruction, glossary).join("\n");
+  const opcode = make("span", { class: "bcvm-opcode", title: about || null }, instruction.opcode);
+  code.append(opcode, " ", ...breakable(instruction.operands));
   if (instruction.notes.length) code.append(make("span", { class: "bcvm-comment" }, `  ; ${instruction.notes.join(", ")}`));
   return {
     number: String(instruction.pc),
@@ -113,18 +131,22 @@ function instructionEntry(instruction, inside) {
   };
 }
 
-function detailText(select, unit, choice, figures) {
+function detailText(select, unit, choice, figures, glossary) {
   const name =
     select.kind === "lines"
       ? `line ${unit.first_line + select.n}`
       : `${unit.instructions[select.n].opcode} ${unit.instructions[select.n].operands}`;
   const [runs, timed, total, last] = ["runs", "timed", "total_us", "last_us"].map((column) => figures[column][select.n]);
+  const place = choice.first === null || choice.first === undefined ? null : choice.first;
+  const first = select.kind === "lines" ? `line ${unit.first_line + place}` : `pc ${unit.instructions[place]?.pc}`;
   const parts = [name, [choice.kernels.join(", "), TIERS[choice.tier]?.about].filter(Boolean).join(", "), choice.signature];
   if (runs) parts.push(`${count(runs)} runs`);
+  if (!timed && place !== null) parts.push(`its time stands at ${first}, where its kernel begins`);
   if (timed)
     parts.push(
       `mean ${duration(total / timed)}, last ${duration(last)}, total ${duration(total)}${timed < runs ? ` (measured in ${count(timed)})` : ""}`,
     );
   if (choice.reason) parts.push(`last handed back: ${choice.reason}`);
+  if (select.kind === "instructions") parts.push(...meanings(unit.instructions[select.n], glossary));
   return parts.filter(Boolean).join("  ·  ");
 }
