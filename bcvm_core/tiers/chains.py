@@ -137,7 +137,7 @@ class ChainSite(FusedSite):
         self.patterns[len(self.chains)] = pattern
         if made is not None:
             self.refusal = ""
-            self._announce(pattern)
+            self._announce(pattern, values)
             self._note(pattern, made, values)
 
     def _plan(self, kind: Kind) -> Chain:
