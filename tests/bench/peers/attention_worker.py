@@ -5,6 +5,7 @@ Peers whose threads cannot be counted any other way are bound to one processor.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -60,6 +61,7 @@ class Attention(worker.Worker):
             small()
         call = self._made(form, batch, length)
         gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed before is no room for this call
         Path("/proc/self/clear_refs").write_text("5")
         before = worker._status("VmRSS")
         call()
