@@ -12,6 +12,7 @@ import ctypes
 import struct
 import types
 import weakref
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -64,7 +65,8 @@ class _Block:
         self._arena, self._at, self._size = place, at, size
 
     def __del__(self) -> None:
-        self._arena.free(self._at, self._size)
+        if not sys.is_finalizing():  # modules may be gone then
+            self._arena.free(self._at, self._size)
 
 
 class Code:
