@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import types
 import weakref
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
