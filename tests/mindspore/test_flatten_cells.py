@@ -247,7 +247,7 @@ def test_statements_that_run_for_tensors_of_the_library_give_what_is_read_of_the
         second = y * 2
         third = ops.maximum(x, first)
         last = ops.maximum(second, third)
-        return last  # noqa: RET504
+        return last  # noqa: RET504 (two statements: the first one ends the run)
 
     net = Of(construct)
     x, y = tensor(2, seed=1), tensor(2, 2, seed=2)

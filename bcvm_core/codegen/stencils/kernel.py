@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -65,7 +66,8 @@ class _Block:
         self._arena, self._at, self._size = place, at, size
 
     def __del__(self) -> None:
-        self._arena.free(self._at, self._size)
+        if not sys.is_finalizing():  # modules may be gone then
+            self._arena.free(self._at, self._size)
 
 
 class Code:
