@@ -132,6 +132,19 @@ def machine(args: argparse.Namespace) -> int:
     return 0
 
 
+def cache(args: argparse.Namespace) -> int:
+    """Print what lies in the code cache on disk, or delete it; 1 when a file is damaged."""
+    from .cache import disk
+    from .caching import cache_info
+
+    if args.clear:
+        print(f"{disk.clear():,} bytes deleted in {disk.root()}")
+        return 0
+    info = cache_info(verify=True)
+    print("\n".join(info.disk_lines()[: 1 + len(info.folders)]))
+    return 1 if any(folder.damaged for folder in info.folders) else 0
+
+
 def kernel_install(args: argparse.Namespace) -> int:
     """Write the kernel spec `bcvm` where Jupyter looks for it."""
     from bcvm_kernel import install
@@ -412,6 +425,9 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("machine", machine, "measure this machine once, and print the figures that times of kernels are predicted by")
     sub.add_argument("--again", action="store_true", help="measure again, and keep that instead")
     sub.add_argument("--json", action="store_true", help="print JSON, in the form that BCVM_MACHINE takes")
+
+    sub = command("cache", cache, "check the code cache on disk, and print what lies in it")
+    sub.add_argument("--clear", action="store_true", help="delete it, for all versions; it is made again when it is needed")
 
     sub = command("kernel", kernel_help, "manage the Jupyter kernel")
     actions = sub.add_subparsers(metavar="ACTION")

@@ -58,6 +58,9 @@ class Config:
     force_tier: str | None = None  # BCVM_FORCE_TIER: "interpreter", "linked" or "plain" instead of the best that works
     fuse: bool = True  # BCVM_FUSE=0: no fused kernels, every op runs by itself
     site_cache: int = 64  # BCVM_SITE_CACHE: operand combinations that one CALL_OP remembers
+    cache_size: int = 200  # BCVM_CACHE_SIZE: fused kernels of different code that are kept
+    cache_ttl_s: float = 300.0  # BCVM_CACHE_TTL: seconds without a call after which one may go
+    cache_bytes: int = 32 << 20  # BCVM_CACHE_BYTES: memory for their code
     fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
     onednn: str = "auto"  # BCVM_ONEDNN=0: no oneDNN; a path: this library instead of the one that is found
     packed_bytes: int = 256 << 20  # BCVM_PACKED_BYTES: memory of weights kept in the order that oneDNN wants
@@ -80,6 +83,9 @@ def _from_environment() -> Config:
         force_tier=os.environ.get("BCVM_FORCE_TIER") or None,
         fuse=_flag("BCVM_FUSE", True),
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
+        cache_size=_int("BCVM_CACHE_SIZE", 200),
+        cache_ttl_s=float(_int("BCVM_CACHE_TTL", 300)),
+        cache_bytes=_int("BCVM_CACHE_BYTES", 32 << 20),
         fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
         onednn=os.environ.get("BCVM_ONEDNN") or "auto",
         packed_bytes=_int("BCVM_PACKED_BYTES", 256 << 20),

@@ -7,6 +7,7 @@ from typing import Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
+from bcvm_core import cache_info
 from bcvm_core.errors import BcvmError
 
 from . import views
@@ -43,6 +44,10 @@ class BcvmMagics(Magics):
                 print(views.listing(self.cells, options.name))
             case "explain":
                 print(views.explanation(self.cells, options.name, options.brief))
+            case "cache" if options.object:
+                return cache_info()
+            case "cache":
+                print(cache_info().table())
             case "stats" if options.object:
                 return views.statistics(self.cells, options.name)
             case "stats":

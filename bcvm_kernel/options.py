@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from bcvm_core.errors import BcvmError
 
-COMMANDS = ("on", "off", "status", "dis", "explain", "stats")
+COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache")
 
 
 class MagicError(BcvmError):
@@ -74,6 +74,8 @@ def line_parser() -> MagicParser:
     explain = commands.add_parser("explain", help="say which statements became bytecode, and why the others did not")
     explain.add_argument("name", nargs="?", help="a function of this notebook; without it the latest cell")
     explain.add_argument("-b", "--brief", action="store_true", help="leave out what was fused, and for which patterns of operands")
+    cache = commands.add_parser("cache", help="fused kernels in memory and compiled code on disk: hits, misses and why, evictions")
+    cache.add_argument("-o", "--object", action="store_true", help="return the figures instead of printing them")
     stats = commands.add_parser("stats", help="executions per op, by CALL_OP and by CALL_HOST")
     stats.add_argument("name", nargs="?", help="a function of this notebook; without it the cells so far")
     stats.add_argument("-o", "--object", action="store_true", help="return the Stats instead of printing them")

@@ -40,6 +40,9 @@ class Direct(Protocol):
     """A function in the place of a region that one kernel does whole; whatever it does not know, it hands to the region."""
 
     function: Callable[..., Any]
+    owner: Any  # whose kernel it runs, None: nobody has said so; and the hits before it did
+    base: int
+    entry: Any  # of the kernel that it runs; None: none
 
     @property
     def hits(self) -> int:
@@ -47,6 +50,9 @@ class Direct(Protocol):
 
     def use(self, entry: Any) -> None:
         """Run another kernel from now on."""
+
+    def drop(self) -> bool:
+        """Run none until `use`; False, and nothing is done, while a call is in the kernel."""
 
 
 class TensorAdapter(Protocol):

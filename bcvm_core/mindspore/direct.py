@@ -9,6 +9,7 @@ element types, new shapes (once each), a tracing debugger, recorded gradients, a
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -46,11 +47,14 @@ class DirectSite:
         self.dtype = tensors[0].dtype
         self.views: dict[tuple[int, ...], list[Lent]] = {}
         self.entry = entry
+        self.owner: Any = None
+        self.base = 0
+        self._element_type = _element_type(entry)
         self.counter = [0]
         make = _maker(len(tensors), len(guards), in_tuple)
-        self.function: Callable[..., Any] = _Direct(
-            make(entry, self.dtype, self.views, self.counter, self.ask, region, *map(type, tensors), *guards)
-        )
+        function = make(entry, self.dtype, self.views, self.counter, self.ask, region, *map(type, tensors), *guards)
+        self._cell = function.__closure__[function.__code__.co_freevars.index("entry")]
+        self.function: Callable[..., Any] = _Direct(function)
 
     @property
     def hits(self) -> int:
@@ -58,7 +62,14 @@ class DirectSite:
         return self.counter[0]
 
     def use(self, entry: Any) -> None:
-        """Tensors of another element type are the region's."""
+        """After `drop`: this kernel, if it is for the same element type; others are the region's."""
+        if self.entry is None and region_entry.available(entry) and _element_type(entry) == self._element_type:
+            self.entry = self._cell.cell_contents = entry
+
+    def drop(self) -> bool:
+        """Leave all calls to the region until `use`. A call that is in the kernel holds on to it."""
+        self.entry, self._cell.cell_contents = None, leave_to_python()
+        return True
 
     def ask(self, *args: Any) -> Any:
         """Let the region do the call; lay arrays aside for the next call with these shapes."""
@@ -74,6 +85,12 @@ class DirectSite:
         spare = self.views.setdefault(shape, [])
         if shape and 0 not in shape and len(spare) < _MAX_SPARE:
             spare.append(_new(shape, memory.TO_NUMPY[self.dtype]))
+
+
+def _element_type(entry: Any) -> int:
+    """What tells the element types of kernels apart: the address of that of the first operand."""
+    found: int = struct.unpack_from("<q", entry.__self__, offsets.D_OPERANDS)[0]
+    return found
 
 
 def _new(shape: tuple[int, ...], dtype: memory.DType) -> Lent:

@@ -79,7 +79,7 @@ class EpilogueSite(FusedSite):
         if made is None:
             return None
         record.measured.note(time.perf_counter_ns() - started)
-        self.calls += 1
+        self.calls_before += 1
         return made.reshape(shape)
 
     @property

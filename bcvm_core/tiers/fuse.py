@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from .. import config, dtypes
+from ..cache.memory import AHEAD, FIRST, SITE, code_cache
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils.graph import FusedGraph, Input, NotFusable
+from ..devices import base
 from ..events import Spliced, bus
 from ..fusion.segments import Segment
 from .clock import Timing, clock
@@ -51,6 +54,51 @@ class Pattern:
     large: large.LargeCalls | None = None  # decides those that are
 
 
+class Use:
+    """A site's use of a kernel: what a call runs, how often it did, and machine code in the region's place that runs it, too."""
+
+    __slots__ = ("fn", "calls", "site", "types", "kernel", "native", "machine_calls", "__weakref__")
+
+    def __init__(self, fn: Callable[..., Any], site: FusedSite, types: tuple[Any, ...], kernel: kernels.FusedKernel) -> None:
+        self.fn, self.types, self.kernel = fn, types, kernel
+        self.site = weakref.ref(site)
+        self.calls = self.machine_calls = 0
+        self.native: base.Direct | None = None
+
+    def attach(self, native: base.Direct) -> None:
+        """`native` runs this kernel from now on."""
+        if native.owner is not self:
+            if native.owner is not None:
+                native.owner.detach()
+            native.owner, native.base, self.native = self, native.hits, native
+
+    def detach(self) -> None:
+        """Another kernel, or none, runs there."""
+        native, self.native = self.native, None
+        if native is not None and native.owner is self:
+            self.machine_calls += native.hits - native.base
+            native.owner = None
+
+    def total(self) -> int:
+        """Calls up to now."""
+        native = self.native
+        return self.calls + self.machine_calls + (native.hits - native.base if native is not None else 0)
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """(identity, bytes) of the code that it holds."""
+        return [(code.address, code.size) for code in list(self.kernel.codes.values())]
+
+    def drop(self) -> bool:
+        """Let the site forget the kernel: its next call makes one again. False while machine code runs it."""
+        if self.native is not None and self.native.owner is self and not self.native.drop():
+            return False
+        self.detach()
+        site = self.site()
+        if site is not None:
+            site.forget(self)
+        return True
+
+
 class _Timed:
     """The entry of a kernel for its first calls, which are timed; then the entry itself takes its place."""
 
@@ -76,7 +124,20 @@ class FusedSite:
     """
 
     __slots__ = (
-        *("segment", "nodes", "outputs", "patterns", "entries", "calls", "joined", "retry_ns", "uniform", "refusal", "where", "timing"),
+        *(
+            "segment",
+            "nodes",
+            "outputs",
+            "patterns",
+            "entries",
+            "calls_before",
+            "joined",
+            "retry_ns",
+            "uniform",
+            "refusal",
+            "where",
+            "timing",
+        ),
         "__weakref__",
     )
 
@@ -87,8 +148,8 @@ class FusedSite:
         self.joined = segment.is_joined
         self.nodes, self.outputs = numbered(segment)
         self.patterns: dict[int, Pattern] = {}
-        self.entries: dict[tuple[Any, ...], Callable[..., Any] | None] = {}
-        self.calls = 0
+        self.entries: dict[tuple[Any, ...], Use | None] = {}
+        self.calls_before = 0  # that no use counts: by kernels that are no longer there, and in ways of a subclass
         self.where: tuple[str, str, int] | None = None  # (function or cell, file, line)
         self.timing: Timing | None = None  # of calls by Python, once they are measured
         self.refusal = ""  # why a call was not fused, where that is no matter of the pattern
@@ -116,20 +177,38 @@ class FusedSite:
             return self._refuse(self.refusal or f"shape mismatch: {shapes_text(values)}: outputs of several sizes")
         types = tuple(key)
         try:
-            entry = self.entries[types]
+            use = self.entries[types]
         except KeyError:
-            entry = self._prepare(types, values)
-        if entry is None:
+            use = self._prepare(types, values)
+        if use is None:
             return None
-        result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
+        result = use.fn(*values) if not state & config.WATCHED else clock.measure(self, use.fn, values)
         if result is not None:
-            self.calls += 1
+            use.calls += 1
         return result
+
+    @property
+    def calls(self) -> int:
+        """Calls that a kernel did, those by machine code in the region's place not among them."""
+        return self.calls_before + sum(use.calls for use in list(self.entries.values()) if use is not None)
+
+    def forget(self, use: Use) -> None:
+        """Its kernel was evicted."""
+        if self.entries.get(use.types) is use:
+            del self.entries[use.types]
+            self.calls_before += use.calls
+        self.patterns = {number: p for number, p in list(self.patterns.items()) if p.kernel is not use.kernel}
+
+    def lend(self, values: Sequence[Any], native: base.Direct) -> None:
+        """Machine code runs the kernel for such operands from now on."""
+        use = self.entries.get(tuple(v.dtype for v in values))
+        if use is not None:
+            use.attach(native)
 
     def _refuse(self, reason: str) -> None:
         self.refusal = reason
 
-    def _prepare(self, types: tuple[Any, ...], values: Sequence[Any]) -> Callable[..., Any] | None:
+    def _prepare(self, types: tuple[Any, ...], values: Sequence[Any]) -> Use | None:
         """Splice a kernel for these element types, or note why not."""
         started = time.perf_counter_ns()
         if started < self.retry_ns:
@@ -143,29 +222,40 @@ class FusedSite:
         if pattern.kernel is None and WAITING in pattern.reason:
             self.retry_ns = time.perf_counter_ns() + RETRY_NS
             return None
-        self.entries[types] = entry = None if pattern.kernel is None else self._decided(types, pattern, values)
-        return entry
+        reason = SITE if self.entries else FIRST
+        self.entries[types] = use = None if pattern.kernel is None else self._decided(types, pattern, values)
+        self._tell_cache(pattern, use, reason)
+        return use
 
-    def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Callable[..., Any]:
-        """The entry of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
+    def _tell_cache(self, pattern: Pattern, use: Use | None, reason: str) -> None:
+        if use is None:
+            code_cache.refused(pattern.reason)
+        elif use.kernel.form is not None:
+            key = use.kernel.lowered.width, use.kernel.form
+            code_cache.add(key, use, label="+".join(self.segment.names), splice_us=pattern.splice_us, reason=reason)
+
+    def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Use:
+        """The use of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
         from ..fusion import decisions
         from . import large  # the machine model comes with the first kernel
 
         kernel = pattern.kernel
         assert isinstance(kernel, kernels.FusedKernel)
         if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
-            return kernel.entry
+            return Use(kernel.entry, self, types, kernel)
         pattern.large, figures = large.direct(kernel, self.segment)
         entry = kernel.entry
         if not values or max(v.size for v in values) > kernel.limit:
-            return entry
+            return Use(entry, self, types, kernel)
         decide = partial(large.small_call, self.segment, large.describe(values), figures, kernel.limit)
         pattern.record = decisions.keep(decide)
 
         def leave() -> None:
-            self.entries[types] = entry
+            use.fn = entry
 
-        return _Timed(entry, pattern.record.measured, leave)
+        use = Use(entry, self, types, kernel)
+        use.fn = _Timed(entry, pattern.record.measured, leave)
+        return use
 
     def prepare(self, dtype: Any) -> None:
         """Splice the kernel for operands of one element type that all lie as they are, before any comes."""
@@ -174,7 +264,9 @@ class FusedSite:
             return
         pattern = self._splice(tuple([Input(name, "contiguous") for _ in types]), types, time.perf_counter_ns(), prepared=True)
         if pattern.kernel is not None:
-            self.entries.setdefault(types, self._decided(types, pattern, ()))
+            made = self._decided(types, pattern, ())
+            if self.entries.setdefault(types, made) is made:
+                self._tell_cache(pattern, made, AHEAD)
 
     def _splice(self, inputs: tuple[Input, ...], types: tuple[Any, ...], started: int, *, prepared: bool = False) -> Pattern:
         try:
@@ -185,6 +277,7 @@ class FusedSite:
             kernel, reason = None, str(error)
         elapsed_us = (time.perf_counter_ns() - started) / 1000
         if len(self.patterns) >= _MAX_PATTERNS:
+            self.calls_before = self.calls
             self.patterns.clear()
             self.entries.clear()
         found = self.patterns[pattern_of(inputs)] = Pattern(inputs, kernel, reason, elapsed_us, prepared)
@@ -202,7 +295,8 @@ class FusedSite:
 
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""
-        found = self.entries.get(tuple(v.dtype for v in values))
+        use = self.entries.get(tuple(v.dtype for v in values))
+        found = None if use is None else use.fn
         return found.entry if type(found) is _Timed else found
 
 

@@ -260,6 +260,8 @@ class RegionRunner:
             return
         if region.native is not None:
             region.native.use(entry)
+            if region.native.entry is entry:
+                self.whole.lend(arrays, region.native)
             return
         make = NativeSite if adapter is None else adapter.direct
         try:
@@ -268,6 +270,7 @@ class RegionRunner:
             self.whole = None
             return
         region.native = native
+        self.whole.lend(arrays, native)
         if isinstance(native, NativeSite):
             clock.follow(self.whole, native)
         region.owner.stats.count_native(self.code.ops, lambda: native.hits)

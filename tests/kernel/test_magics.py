@@ -175,6 +175,7 @@ def test_objects_are_returned_instead_of_printed(shell: Any, capsys: pytest.Capt
     _run(shell, X + "\n%bcvm on")
     _run(shell, "def f(v):\n    t = v * 2\n    return t + 1\ny = f(x)")
     capsys.readouterr()
+    assert _run(shell, "c = %bcvm cache -o\nc.as_dict()['memory']['limits']['size']") == 200
     assert _run(shell, "s = %bcvm stats -o\ns.call_op, s.call_host, s.share()") == (2, 0, 1.0)
     assert _run(shell, "s = %bcvm stats -o f\ns.ops['add'].call_op") == 1
     assert _run(shell, "p = %bcvm dis --object f\np.name") == "f"
@@ -229,7 +230,7 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "--help"}),
+        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "--help"}),
         ("%bcvm s", {"status", "stats"}),
         ("%bcvm dis ", {"f", "g", "--object"}),
         ("%bcvm explain f", {"f"}),

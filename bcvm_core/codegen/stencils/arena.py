@@ -88,6 +88,16 @@ class Arena:
         """Bytes that were ever in use: what the arena costs."""
         return self._end
 
+    def figures(self) -> dict[str, float]:
+        """Bytes in use, free between blocks and never used; and the fragmentation: the share of the free that is not in the largest gap."""
+        with self._lock:
+            self._settle()
+            self._merge()
+            sizes = [size for size, places in self._free.items() for _ in places]
+            free = sum(sizes)
+            split = 1 - max(sizes) / free if free else 0.0
+            return {"used_bytes": self._used, "free_bytes": free, "unused_bytes": self.size - self._end, "fragmentation": split}
+
     def reserve(self, size: int) -> int:
         """The offset of a free block of `size` bytes. Raises ArenaError when there is none."""
         block = _rounded(size)
@@ -212,6 +222,11 @@ def shared() -> Arena:
     if isinstance(found, str):
         raise ArenaError(found)
     return found
+
+
+def is_open() -> bool:
+    """Whether this process has used it."""
+    return bool(_shared)
 
 
 def _make() -> Arena | str:

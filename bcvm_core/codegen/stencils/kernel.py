@@ -105,6 +105,7 @@ class FusedKernel:
         constants = self.lowered.constants or (0,)
         self.constants = _words(len(constants))(*constants)
         self.codes: dict[int, Code] = {}
+        self.form: Form | None = None  # of the first code: graphs that share it differ in constants at most
         self.inputs = [_NUMPY[dtype] for dtype, _ in graph.inputs]
         self.outputs = [_NUMPY[dtype] for dtype in self.lowered.dtypes]
         self.ns_per_element = cost_ns(self.lowered)
@@ -131,6 +132,7 @@ class FusedKernel:
         found = self.codes.get(repeated)
         if found is None:
             form = self._splicer.form(self.lowered, repeated, len(self.inputs))  # constants are data: graphs that differ in them share it
+            self.form = self.form or form
             found = self._splicer.held(form)
             if found is None:
                 found = Code(self._splicer, form)

@@ -210,7 +210,9 @@ S_LONGEST: Final = 496
 S_CLOCK: Final = 504  # address of clock_gettime
 S_NOTES: Final = 512  # address of the notes' head
 S_IDENT: Final = 520  # where a thread keeps its number
-S_SIZE: Final = 536
+S_RUNNING: Final = 536  # calls that are in the kernel now
+S_TIME: Final = 544  # what the clock says: seconds, nanoseconds
+S_SIZE: Final = 560
 
 WATCHED: Final = 2  # the bit of the number at S_PLAIN under which calls are timed here; any other leaves them to the region
 MONOTONIC: Final = 1  # the clock of time.perf_counter

@@ -20,6 +20,7 @@ from . import offsets as c
 from .driver import driver
 from .entry import MethodDef, _address, runtime
 
+_always: Final = ctypes.c_int64(config.OFF)  # in the place of `config.plain`: everything is the region's
 _LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
 
 
@@ -92,6 +93,9 @@ class NativeSite:
             raise ValueError("no native form")
         self.region = region
         self.entry = entry
+        self.owner: Any = None  # whose kernel it runs, and the hits before it did
+        self.base = 0
+        self._left: list[Any] = []  # kernels that calls may still be in
         self.guards = tuple(guards)
         self.record = _Record(c.S_SIZE)
         self._write(
@@ -131,11 +135,28 @@ class NativeSite:
         """Runs of the kernel by this function."""
         return int(struct.unpack_from("<q", self.record, c.S_HITS)[0])
 
+    @property
+    def running(self) -> int:
+        """Calls that are in the kernel now."""
+        return int(struct.unpack_from("<q", self.record, c.S_RUNNING)[0])
+
     def use(self, entry: Any) -> None:
         """Run another kernel from now on."""
         if entry is not self.entry and available(entry):
-            self._write(*_kernel_words(entry))
+            self._write(*_kernel_words(entry), (c.S_PLAIN, ctypes.addressof(config.plain)))
+            self._left = [*(self._left if self.running else ()), self.entry]
             self.entry = entry
+        if self._left and not self.running:
+            self._left = []
+
+    def drop(self) -> bool:
+        """Leave all calls to the region until `use`; False, and nothing is done, while a call is in the kernel."""
+        self._write((c.S_PLAIN, ctypes.addressof(_always)))  # no call begins from here on
+        if self.running:
+            self._write((c.S_PLAIN, ctypes.addressof(config.plain)))
+            return False
+        self.entry, self._left = None, []
+        return True
 
 
 def _kernel_words(entry: Any) -> tuple[tuple[int, int], ...]:

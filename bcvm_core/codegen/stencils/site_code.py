@@ -6,7 +6,7 @@ Compiled with its neighbours into the driver; nothing here runs as Python.
 from __future__ import annotations
 
 from .entry_code import entry
-from .native import call, load32, load64, stack, store64
+from .native import call, load32, load64, store64
 from .offsets import (
     BYTES_HEAD,
     DIMS,
@@ -38,9 +38,11 @@ from .offsets import (
     S_NOTES,
     S_PLAIN,
     S_REGION,
+    S_RUNNING,
     S_RUNTIME,
     S_SHAPES,
     S_THREAD,
+    S_TIME,
     S_TIMED,
     S_TOTAL,
     S_TRACE,
@@ -78,10 +80,12 @@ def site(self: int, args: int, nargs: int) -> int:
         if notes_are_full(s):
             return ask(s, args, nargs)
         started = now(s)
+    store64(s + S_RUNNING, load64(s + S_RUNNING) + 1)
     if load64(s + S_CHAIN):
         result = call(load64(s + S_CHAIN), load64(s + S_KERNEL), args, inputs)
     else:
         result = entry(load64(s + S_KERNEL), args, inputs)
+    store64(s + S_RUNNING, load64(s + S_RUNNING) - 1)
     if result == 0:
         return 0
     runtime = load64(s + S_RUNTIME)
@@ -109,9 +113,8 @@ def ask(s: int, args: int, nargs: int) -> int:
 
 def now(s: int) -> int:
     """Nanoseconds, by the clock of time.perf_counter."""
-    time = stack(16)
-    call(load64(s + S_CLOCK), MONOTONIC, time)
-    return load64(time) * 1000000000 + load64(time + 8)
+    call(load64(s + S_CLOCK), MONOTONIC, s + S_TIME)
+    return load64(s + S_TIME) * 1000000000 + load64(s + S_TIME + 8)
 
 
 def notes_are_full(s: int) -> int:

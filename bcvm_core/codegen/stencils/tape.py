@@ -32,6 +32,7 @@ class TapeKernel(FusedKernel):
         self.inputs = [BY_NAME[x.dtype].numpy for x in graph.inputs]
         self.outputs = [BY_NAME[dtype].numpy for dtype in self.lowered.dtypes]
         self.codes = {}
+        self.form = None
         self._steps = [(registry.row(node.op).definition, node.operands, dict(node.attrs)) for node in graph.nodes]
 
     @property

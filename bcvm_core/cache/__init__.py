@@ -1,0 +1,1 @@
+"""The code cache: kernels in memory (`memory`) and on disk (`disk`)."""

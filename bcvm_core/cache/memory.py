@@ -1,0 +1,246 @@
+"""Which spliced kernels are kept: a bounded number, bytes and time, and figures of what became of requests.
+
+Warm calls do not come here: a kernel counts its calls where it is called, and the cache looks at those counts when a kernel is added
+(and when somebody asks for figures). What was called since the last look is as good as used now, so nothing goes within `ttl` of its
+last call, and what goes first is what was not called for the longest time, as far as looks can tell.
+
+Kernels of equal code are one entry, however many call sites run it. A kernel that runs now is not evicted; its code goes back to the
+arena when nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from .. import config
+
+FIRST, SITE, AHEAD = "first use", "types new to the site", "prepared ahead"
+EXPIRED, COUNT, BYTES, CLEARED = "expired", "too many", "too many bytes", "cleared"
+_REMEMBERED: Final = 4096  # keys of entries that went
+_REASONS: Final = 64  # different reasons for having no kernel that are counted apart
+_OTHER: Final = "other reasons"
+
+
+class Limits(NamedTuple):
+    """How much is kept. `ttl_s`: seconds since the last call."""
+
+    size: int
+    ttl_s: float
+    code_bytes: int
+
+
+class Use(Protocol):
+    """One call site's use of a kernel."""
+
+    def total(self) -> int:
+        """Calls up to now."""
+
+    def sizes(self) -> Iterable[tuple[int, int]]:
+        """(identity, bytes) of the code that it holds."""
+
+    def drop(self) -> bool:
+        """Forget the kernel; False where it runs now and must stay."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A use, and its calls at the last look."""
+
+    use: weakref.ref[Use]
+    calls: int
+
+
+@dataclass(slots=True)
+class Entry:
+    """Kernels of equal code. `used_s`: when calls were last seen; `splice_us`: what making it took."""
+
+    key: Hashable
+    label: str
+    made_s: float
+    used_s: float
+    number: int
+    splice_us: float
+    code_bytes: int = 0
+    recent: int = 0  # calls between the last two looks
+    uses: list[_Seen] = field(default_factory=list)
+
+    @property
+    def hits(self) -> int:
+        """Calls that were seen, of the sites that are still there."""
+        return sum(seen.calls for seen in self.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the cache holds and has done. `misses` by reason; `shared`: requests that found code of another site; `hits`: calls."""
+
+    limits: Limits
+    entries: int
+    code_bytes: int
+    hits: int
+    shared: int
+    misses: dict[str, int]
+    evictions: dict[str, int]
+    pinned: int
+
+
+def limits_now() -> Limits:
+    """Those of the settings."""
+    knobs = config.current
+    return Limits(max(1, knobs.cache_size), knobs.cache_ttl_s, knobs.cache_bytes)
+
+
+class CodeCache:
+    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock."""
+
+    def __init__(self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._entries: dict[Hashable, Entry] = {}
+        self._gone: OrderedDict[Hashable, str] = OrderedDict()
+        self._misses: Counter[str] = Counter()
+        self._evictions: Counter[str] = Counter()
+        self._bytes = self._number = self._shared = self._pinned = self._earlier_hits = 0
+        self._next_look = 0.0
+        self._lock = threading.RLock()  # finalisers of what is dropped may come back here
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def add(self, key: Hashable, use: Use, *, label: str = "", splice_us: float = 0.0, reason: str = FIRST) -> None:
+        """A site has got a kernel. `reason`: why it asked, where neither its code was there nor it was evicted before."""
+        with self._lock:
+            now = self._clock()
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._shared += 1
+                entry.used_s = now
+            else:
+                self._misses[self._gone.pop(key, reason)] += 1
+                self._number += 1
+                entry = self._entries[key] = Entry(key, label, now, now, self._number, splice_us)
+                entry.code_bytes = sum(size for _, size in use.sizes())
+                self._bytes += entry.code_bytes
+            entry.uses.append(_Seen(weakref.ref(use), 0 if reason == AHEAD else 1))  # the call that asked is no sign of a second one
+            self._trim(now)
+
+    def refused(self, reason: str) -> None:
+        """A site has got no kernel, and why."""
+        with self._lock:
+            reason = f"no kernel: {reason}"
+            self._misses[reason if reason in self._misses or len(self._misses) < _REASONS else _OTHER] += 1
+
+    # -- keeping ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """See what was called, and let go what is too old or too much."""
+        with self._lock:
+            self._next_look = 0.0
+            self._trim(self._clock())
+
+    def _trim(self, now: float) -> None:
+        limits = self._limits()
+        if len(self._entries) <= limits.size and self._bytes <= limits.code_bytes and now < self._next_look:
+            return
+        self._look(now)
+        for entry in [e for e in self._entries.values() if now - e.used_s > limits.ttl_s]:
+            self._evict(entry, EXPIRED)
+        self._next_look = now + limits.ttl_s / 8
+        if len(self._entries) > limits.size or self._bytes > limits.code_bytes:
+            self._shrink(limits)
+
+    def _look(self, now: float) -> None:
+        counted: set[int] = set()
+        for entry in list(self._entries.values()):
+            entry.recent, entry.code_bytes = 0, 0
+            kept = []
+            for seen in entry.uses:
+                use = seen.use()
+                if use is None:
+                    self._earlier_hits += seen.calls
+                    continue
+                calls = use.total()
+                entry.recent += calls - seen.calls
+                seen.calls = calls
+                kept.append(seen)
+                for identity, size in use.sizes():
+                    entry.code_bytes += 0 if identity in counted else size
+                    counted.add(identity)
+            entry.uses = kept
+            if entry.recent > 0:
+                entry.used_s = now
+            if not kept:  # its sites are gone, and with them the code
+                del self._entries[entry.key]
+        self._bytes = sum(entry.code_bytes for entry in self._entries.values())
+
+    def _shrink(self, limits: Limits) -> None:
+        """Evict what was not used for longest, a few more than needed so that not every new kernel has to look."""
+        order = sorted(self._entries.values(), key=lambda e: (e.used_s, e.recent, e.number))
+        order.pop()  # the newest is what all this is for
+        room = limits.size - limits.size // 16 if len(self._entries) > limits.size else limits.size
+        for entry in order:
+            if len(self._entries) <= room and self._bytes <= limits.code_bytes:
+                return
+            self._evict(entry, COUNT if len(self._entries) > room else BYTES)
+
+    def _evict(self, entry: Entry, reason: str) -> bool:
+        """False where one of its sites runs it now."""
+        left = []
+        for seen in entry.uses:
+            use = seen.use()
+            if use is not None and not use.drop():
+                left.append(seen)
+            else:
+                self._earlier_hits += use.total() if use is not None else seen.calls
+        entry.uses = left
+        if left:
+            self._pinned += 1
+            return False
+        del self._entries[entry.key]
+        self._bytes -= entry.code_bytes
+        self._evictions[reason] += 1
+        self._gone[entry.key] = f"evicted: {reason}"
+        if len(self._gone) > _REMEMBERED:
+            self._gone.popitem(last=False)
+        return True
+
+    def clear(self) -> None:
+        """Evict everything that does not run now."""
+        with self._lock:
+            self._look(self._clock())
+            for entry in list(self._entries.values()):
+                self._evict(entry, CLEARED)
+
+    # -- figures ----------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """What it holds and has done up to now."""
+        with self._lock:
+            self.look()
+            hits = self._earlier_hits + sum(entry.hits for entry in self._entries.values())
+            common = len(self._entries), self._bytes, hits, self._shared
+            return Figures(self._limits(), *common, dict(self._misses), dict(self._evictions), self._pinned)
+
+    def now(self) -> float:
+        """The time that entries are dated by."""
+        return self._clock()
+
+    def entries(self) -> list[Entry]:
+        """What it holds, the latest used first."""
+        with self._lock:
+            self.look()
+            return sorted(self._entries.values(), key=lambda e: (-e.used_s, -e.number))
+
+    def after_fork(self) -> None:
+        """Another thread may have held the lock in the parent."""
+        self._lock = threading.RLock()
+
+
+code_cache = CodeCache()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=code_cache.after_fork)
