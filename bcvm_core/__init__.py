@@ -22,15 +22,17 @@ from .tiers import select as _select  # noqa: F401 (eager ops go through the ker
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .budget import sla
     from .caching import cache_info
     from .profiler import profile
+    from .workload import record
 
 __all__ = [
     "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache_info", "disable", "enable", "enabled", "explain", "jit",
-    "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "set_mode", "stats",
+    "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode", "sla", "stats",
 ]  # fmt: skip
 
-_WHEN_ASKED = {"cache_info": "caching", "profile": "profiler"}  # doors that are opened at first use
+_WHEN_ASKED = {"cache_info": "caching", "profile": "profiler", "record": "workload", "sla": "budget"}  # doors that are opened at first use
 
 
 def __getattr__(name: str) -> Any:

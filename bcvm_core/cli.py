@@ -145,6 +145,18 @@ def cache(args: argparse.Namespace) -> int:
     return 1 if any(folder.damaged for folder in info.folders) else 0
 
 
+def cache_tune(args: argparse.Namespace) -> int:
+    """Replay a recorded workload over settings of the code cache, and recommend some."""
+    from . import workload
+
+    try:
+        calls = workload.read(args.file)
+    except OSError as error:
+        raise UsageError(f"cannot read {args.file}: {error.strerror}") from None
+    print(workload.tuning_report(calls))
+    return 0
+
+
 def kernel_install(args: argparse.Namespace) -> int:
     """Write the kernel spec `bcvm` where Jupyter looks for it."""
     from bcvm_kernel import install
@@ -428,6 +440,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("cache", cache, "check the code cache on disk, and print what lies in it")
     sub.add_argument("--clear", action="store_true", help="delete it, for all versions; it is made again when it is needed")
+    actions = sub.add_subparsers(metavar="ACTION")
+    tune = command("tune", cache_tune, "replay a recorded workload over settings of the cache in memory, and recommend some", into=actions)
+    tune.add_argument("file", metavar="FILE", help='what `with bcvm.record("workload.rec"): ...` wrote')
 
     sub = command("kernel", kernel_help, "manage the Jupyter kernel")
     actions = sub.add_subparsers(metavar="ACTION")

@@ -29,10 +29,11 @@ def _int(name: str, default: int) -> int:
         return default
 
 
-OFF, WATCHED, EXCHANGED = 1, 2, 4
+OFF, WATCHED, EXCHANGED, RECORDED = 1, 2, 4, 8
 plain = ctypes.c_int64(0)
 """Not 0 while linked code must ask its regions at every call, where machine code would not: `OFF` while nothing is fused,
-`WATCHED` while every call is measured, `EXCHANGED` while the user's own kernels stand in for those of some ops."""
+`WATCHED` while every call is measured, `EXCHANGED` while the user's own kernels stand in for those of some ops,
+`RECORDED` while somebody writes down which calls there are."""
 
 
 def _mark(bit: int, on: bool) -> None:
@@ -102,6 +103,11 @@ current = _from_environment()
 def watched(on: bool) -> None:
     """Somebody measures every call (or stops to): machine code asks its regions meanwhile."""
     _mark(WATCHED, on)
+
+
+def recorded(on: bool) -> None:
+    """Somebody writes down every call (or stops to)."""
+    _mark(RECORDED, on)
 
 
 def exchanged(on: bool) -> None:

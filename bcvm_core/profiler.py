@@ -152,7 +152,7 @@ class Profile:
             if timing is not None and timing.calls > calls:
                 op, kernel, tier = _what(site)
                 times = (timing.total_ns - total) / 1000, timing.longest_ns / 1000
-                yield Row(_where(site.where), op, kernel, tier, timing.calls - calls, *times)
+                yield Row(place_text(site.where), op, kernel, tier, timing.calls - calls, *times)
 
     def _region_rows(self) -> Iterator[Row]:
         for region in latency.regions():
@@ -160,7 +160,7 @@ class Profile:
             if timing.calls > calls:
                 times = (timing.total_ns - total) / 1000, timing.longest_ns / 1000
                 ops = "+".join(region.code.ops)
-                yield Row(_where_region(region), ops, "machine code" if region.native else "", 0, timing.calls - calls, *times)
+                yield Row(place_of(region), ops, "machine code" if region.native else "", 0, timing.calls - calls, *times)
 
     @property
     def rows(self) -> list[Row]:
@@ -264,7 +264,7 @@ def _by_time(row: Row) -> float:
     return -row.total_us
 
 
-def _where(place: Place | None) -> str:
+def place_text(place: Place | None) -> str:
     """A place as a table shows it."""
     if place is None:
         return "called directly"
@@ -272,8 +272,9 @@ def _where(place: Place | None) -> str:
     return f"{name} ({os.path.basename(filename)}:{line})"
 
 
-def _where_region(region: Any) -> str:
-    return _where((region.owner.name, region.owner.filename, region.key[1]))
+def place_of(region: Any) -> str:
+    """Where a region stands, as a table shows it."""
+    return place_text((region.owner.name, region.owner.filename, region.key[1]))
 
 
 def _what(site: Any) -> tuple[str, str, int]:

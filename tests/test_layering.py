@@ -39,6 +39,8 @@ FLOORS: dict[str, int] = {
     "bcvm_core.warmup": 7,
     "bcvm_core.profiler": 7,
     "bcvm_core.tracing": 7,
+    "bcvm_core.workload": 7,
+    "bcvm_core.budget": 7,
     "bcvm_core.caching": 7,
     "bcvm_core.mindspore": 7,
     "bcvm_core.coverage": 7,

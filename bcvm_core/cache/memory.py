@@ -230,6 +230,11 @@ class CodeCache:
         """The time that entries are dated by."""
         return self._clock()
 
+    @property
+    def held(self) -> tuple[int, int]:
+        """(entries, bytes) as far as it knows without a look."""
+        return len(self._entries), self._bytes
+
     def entries(self) -> list[Entry]:
         """What it holds, the latest used first."""
         with self._lock:

@@ -57,12 +57,14 @@ class Pattern:
 class Use:
     """A site's use of a kernel: what a call runs, how often it did, and machine code in the region's place that runs it, too."""
 
-    __slots__ = ("fn", "calls", "site", "types", "kernel", "native", "machine_calls", "__weakref__")
+    __slots__ = ("fn", "calls", "site", "types", "kernel", "native", "machine_calls", "key", "splice_us", "__weakref__")
 
     def __init__(self, fn: Callable[..., Any], site: FusedSite, types: tuple[Any, ...], kernel: kernels.FusedKernel) -> None:
         self.fn, self.types, self.kernel = fn, types, kernel
         self.site = weakref.ref(site)
         self.calls = self.machine_calls = 0
+        self.key: Any = None if kernel.form is None else (kernel.lowered.width, kernel.form)  # kernels of equal code have the same
+        self.splice_us = 0.0
         self.native: base.Direct | None = None
 
     def attach(self, native: base.Direct) -> None:
@@ -230,9 +232,9 @@ class FusedSite:
     def _tell_cache(self, pattern: Pattern, use: Use | None, reason: str) -> None:
         if use is None:
             code_cache.refused(pattern.reason)
-        elif use.kernel.form is not None:
-            key = use.kernel.lowered.width, use.kernel.form
-            code_cache.add(key, use, label="+".join(self.segment.names), splice_us=pattern.splice_us, reason=reason)
+        elif use.key is not None:
+            use.splice_us = pattern.splice_us
+            code_cache.add(use.key, use, label="+".join(self.segment.names), splice_us=pattern.splice_us, reason=reason)
 
     def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Use:
         """The use of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
