@@ -113,8 +113,7 @@ def _recorded_call(self: FusedSite, *values: Any) -> Any:
 
 def _described(use: Use) -> tuple[str, int, float]:
     """(name, bytes, microseconds of splicing) of a kernel; equal code has one name within a file."""
-    width, form = use.key
-    name = hashlib.sha256(b"|".join((str(width).encode(), form.values, form.stores, str(form.operands).encode()))).hexdigest()[:16]
+    name = hashlib.sha256(repr(use.key).encode()).hexdigest()[:16]
     return name, sum(size for _, size in use.sizes()), use.splice_us
 
 

@@ -6,6 +6,7 @@ single ops run by, so that it has the bits of its ops one by one. Where a kind h
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from .. import config, dtypes
+from ..cache.memory import FIRST, SITE, code_cache
 from ..codegen.stencils.graph import NotFusable
 from ..codegen.stencils.kernel import engine
 from ..codegen.stencils.library import is_ready
 from ..fusion.segments import Segment
 from .clock import clock
-from .fuse import RETRY_NS, WAITING, FusedSite, Pattern
+from .fuse import RETRY_NS, WAITING, FusedSite, Pattern, Use
 from .graphs import inputs_of
 from .pool import pool
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .chain_plan import Kind
 
 _ndarray: Final = np.ndarray
+_numbers: Final = itertools.count()  # of sites, by which the code cache knows their chains
 _MAX_KINDS: Final = 64
 _BY_RULE: Final = frozenset(("max", "min", "any", "all"))  # MindSpore's own results or rules
 _MAX_SHAPES: Final = 256
@@ -37,7 +40,7 @@ _MAX_SHAPES: Final = 256
 class ChainSite(FusedSite):
     """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
 
-    __slots__ = ("chains", "met", "misfits", "decided", "latest")
+    __slots__ = ("chains", "met", "misfits", "decided", "uses", "number")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
@@ -45,6 +48,8 @@ class ChainSite(FusedSite):
         self.chains: dict[Kind, Chain | None] = {}
         self.misfits = 0  # calls with operands that have a plan, and don't lie in rows
         self.decided: dict[Chain, Record] = {}  # of the decision for each
+        self.uses: dict[Chain, Use] = {}
+        self.number = next(_numbers)
         self.met: dict[tuple[Any, ...], Chain | None] = {}  # by shapes and types of operands
         self.latest: dict[tuple[Any, ...], Callable[..., Any]] = {}  # element types -> the entry that ran last for them
 
@@ -59,10 +64,14 @@ class ChainSite(FusedSite):
             if type(value) is not _ndarray or not value.ndim:
                 return self._refuse("an operand without axes is promoted by its value, or is no plain array")
             key.append(value.dtype)
-        entry = self.latest.get(tuple(key)) or self._meet
+        use = self.entries.get(tuple(key))
+        entry = self._meet if use is None else use.fn
         result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
         if result is not None:
-            self.calls_before += 1
+            if use is None:
+                self.calls_before += 1
+            else:
+                use.calls += 1
         return result
 
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
@@ -85,7 +94,9 @@ class ChainSite(FusedSite):
         if not known:
             self._remember(key, found)
             self.decided[found].measured.note(time.perf_counter_ns() - started)
-        self.latest[tuple([v.dtype for v in values])] = found.entry
+        use = self.uses.get(found)
+        if use is not None:  # it was evicted meanwhile otherwise
+            self.entries[use.types] = use
         return result
 
     def _remember(self, key: tuple[Any, ...], found: Chain | None) -> None:
@@ -139,6 +150,25 @@ class ChainSite(FusedSite):
             self.refusal = ""
             self._announce(pattern, values)
             self._note(pattern, made, values)
+            self._keep(kind, pattern, made, values)
+        else:
+            code_cache.refused(pattern.reason)
+
+    def _keep(self, kind: Kind, pattern: Pattern, made: Chain, values: Sequence[Any]) -> None:
+        """Let the code cache know of a chain."""
+        reason = SITE if self.uses else FIRST
+        use = self.uses[made] = Use(made.entry, self, tuple([v.dtype for v in values]), made, ("chain", self.number, kind))
+        use.splice_us = pattern.splice_us
+        code_cache.add(use.key, use, label="+".join(self.segment.names), splice_us=pattern.splice_us, reason=reason)
+
+    def forget(self, use: Use) -> None:
+        """The chain was evicted."""
+        super().forget(use)
+        chain = use.kernel
+        self.chains = {kind: c for kind, c in list(self.chains.items()) if c is not chain}
+        self.met = {key: c for key, c in list(self.met.items()) if c is not chain}
+        self.decided.pop(chain, None)
+        self.uses.pop(chain, None)
 
     def _plan(self, kind: Kind) -> Chain:
         """Raises NotFusable, NotReady."""
@@ -165,6 +195,8 @@ class ChainSite(FusedSite):
         pattern.record = self.decided[made] = decisions.keep(partial(_decided, self.segment, large.describe(values)))
 
     def _forget(self) -> None:
+        self.calls_before = self.calls
+        self.uses.clear()
         self.chains.clear()
         self.decided.clear()
         self.met.clear()

@@ -59,11 +59,11 @@ class Use:
 
     __slots__ = ("fn", "calls", "site", "types", "kernel", "native", "machine_calls", "key", "splice_us", "__weakref__")
 
-    def __init__(self, fn: Callable[..., Any], site: FusedSite, types: tuple[Any, ...], kernel: kernels.FusedKernel) -> None:
-        self.fn, self.types, self.kernel = fn, types, kernel
+    def __init__(self, fn: Callable[..., Any], site: FusedSite, types: tuple[Any, ...], kernel: Any, key: Any = None) -> None:
+        """`key`: kernels of equal code have the same; None: it is not kept by the cache."""
+        self.fn, self.types, self.kernel, self.key = fn, types, kernel, key
         self.site = weakref.ref(site)
         self.calls = self.machine_calls = 0
-        self.key: Any = None if kernel.form is None else (kernel.lowered.width, kernel.form)  # kernels of equal code have the same
         self.splice_us = 0.0
         self.native: base.Direct | None = None
 
@@ -88,7 +88,8 @@ class Use:
 
     def sizes(self) -> list[tuple[int, int]]:
         """(identity, bytes) of the code that it holds."""
-        return [(code.address, code.size) for code in list(self.kernel.codes.values())]
+        codes = self.kernel.codes
+        return [(code.address, code.size) for code in list(codes.values() if type(codes) is dict else codes)]
 
     def drop(self) -> bool:
         """Let the site forget the kernel: its next call makes one again. False while machine code runs it."""
@@ -151,7 +152,7 @@ class FusedSite:
         self.nodes, self.outputs = numbered(segment)
         self.patterns: dict[int, Pattern] = {}
         self.entries: dict[tuple[Any, ...], Use | None] = {}
-        self.calls_before = 0  # by kernels that are no longer there, or that count no calls
+        self.calls_before = 0  # that no use counts: by kernels that are no longer there, and in ways of a subclass
         self.where: tuple[str, str, int] | None = None  # (function or cell, file, line)
         self.timing: Timing | None = None  # of calls by Python, once they are measured
         self.refusal = ""  # why a call was not fused, where that is no matter of the pattern
@@ -246,16 +247,16 @@ class FusedSite:
         if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
             return Use(kernel.entry, self, types, kernel)
         pattern.large, figures = large.direct(kernel, self.segment)
-        entry = kernel.entry
+        entry, key = kernel.entry, (kernel.lowered.width, kernel.form)
         if not values or max(v.size for v in values) > kernel.limit:
-            return Use(entry, self, types, kernel)
+            return Use(entry, self, types, kernel, key)
         decide = partial(large.small_call, self.segment, large.describe(values), figures, kernel.limit)
         pattern.record = decisions.keep(decide)
 
         def leave() -> None:
             use.fn = entry
 
-        use = Use(entry, self, types, kernel)
+        use = Use(entry, self, types, kernel, key)
         use.fn = _Timed(entry, pattern.record.measured, leave)
         return use
 

@@ -229,6 +229,32 @@ def test_an_evicted_kernel_is_freed_and_made_again_at_the_next_call() -> None:
 
 
 @pytest.mark.usefixtures("stencils")
+def test_chains_of_rows_are_kept_and_evicted_like_other_kernels() -> None:
+    @bcvm.jit
+    def f(x: Any, y: Any) -> Any:
+        return bcvm.ops.softmax(x * 2.0 + y, axis=-1)
+
+    def calls() -> list[Any]:
+        found = [f(X, X) for _ in range(4)]
+        deadline = time.monotonic() + 120  # kernels over rows may still be on their way
+        while not code_cache.figures().entries and time.monotonic() < deadline:
+            time.sleep(0.1)
+            found.append(f(X, X))
+        return found
+
+    expected = bcvm.ops.softmax(X * np.float32(2.0) + X, axis=-1)
+    assert all(same(found, expected) for found in calls())
+    before = code_cache.figures()
+    assert before.entries == 1 and before.code_bytes > 0
+    code_cache.clear()
+    assert code_cache.figures().entries == 0
+    assert all(same(found, expected) for found in calls())
+    after = code_cache.figures()
+    assert after.misses["evicted: cleared"] == before.misses.get("evicted: cleared", 0) + 1
+    assert after.hits >= before.hits + 3
+
+
+@pytest.mark.usefixtures("stencils")
 def test_more_functions_than_it_keeps_all_give_the_right_results() -> None:
     with config.override(cache_size=8):
         functions = [chain(number * 37) for number in range(24)]
