@@ -242,20 +242,23 @@ def see(result: Any, *others: Any) -> Any:
 def test_statements_that_run_for_tensors_of_the_library_give_what_is_read_of_them() -> None:
     """A construct that is left to MindSpore is linked; its run of statements was first lowered for arrays, with one result."""
 
-    def construct(self: Any, x: Any, y: Any, n: int = 0) -> Any:
-        first = (x if n else y) if x.ndim == y.ndim else x
-        second = y * 2
-        third = ops.maximum(x, first)
-        last = ops.maximum(second, third)
-        return last  # noqa: RET504 (two statements: the first one ends the run)
+    class Late(nn.Cell):
+        by = 2.0
 
-    net = Of(construct)
+        def construct(self, x: Any, y: Any, n: int = 0) -> Any:
+            first = (x if n else y) if x.ndim == y.ndim else x
+            second = y * self.by
+            third = ops.maximum(x, first)
+            last = ops.maximum(second, third)
+            return last  # noqa: RET504 (two statements: the first one ends the run)
+
+    net = Late()
     x, y = tensor(2, seed=1), tensor(2, 2, seed=2)
     expected = np.maximum(y.asnumpy() * 2, x.asnumpy())
     for _ in range(2):
         with pytest.raises((ValueError, RuntimeError)):
             net(tensor(2, 2, 2), tensor(0, 2), 3)
     for _ in range(3):
-        found = net(x, y)
+        found = net(x, y, 3)
         assert type(found) is ms.Tensor
         np.testing.assert_array_equal(found.asnumpy(), expected)
