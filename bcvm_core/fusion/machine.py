@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -178,6 +178,11 @@ class Machine:
         compute = sum(amount / self.flops_per_ns(kind, dtype, threads) for kind, amount in parts.items() if amount)
         traffic = nbytes / self.bytes_per_ns(held, threads) + fresh / self.fresh_gbs
         return Prediction(compute, traffic, self.call_ns if overhead_ns is None else overhead_ns, self.level_of(held, threads).name)
+
+    def with_one_core(self) -> Machine:
+        """One of its cores, as a machine: what a call that stays in one thread has."""
+        product = {dtype: rate / self.cores for dtype, rate in self.product.items()}
+        return replace(self, cores=1, gain=1.0, product=product)
 
     # -- written forms ----------------------------------------------------------------------------
 

@@ -15,11 +15,12 @@ import numpy as np
 from .. import config
 from ..codegen.attention import entry
 from ..fusion import decisions, groups, splits
-from ..fusion.machines import usable
+from ..fusion.machines import InForce, usable
 
 _Array = np.ndarray[Any, Any]
 HALVES: Final = "qk^T | softmax, pv"
 REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
+SMALL: Final = {**REFUSED, HALVES: "small: runs in one thread"}
 _MAX_KNOWN: Final = 512
 _known: dict[Any, tuple[entry.Plan, bool, decisions.Measured] | None] = {}
 _classes: dict[tuple[Any, ...], decisions.Record] = {}
@@ -53,8 +54,9 @@ def _plan(
     operands, narrow = tuple((x.shape, x.strides) for x in arrays), q.itemsize != wide
     plan = entry.plan(operands, wide, narrow, causal)
     if plan is not None:
-        record = _decide(plan, q)
-        halves = record.decision.chosen is not None and record.decision.chosen.name == HALVES
+        small = plan.ns < entry.LARGE_NS
+        record = _decide(plan, q, small)
+        halves = not small and record.decision.chosen is not None and record.decision.chosen.name == HALVES
         if halves:
             plan = entry.plan(operands, wide, narrow, causal, entry.ROWS // 2) or plan
         found = plan, halves, record.measured
@@ -64,17 +66,21 @@ def _plan(
     return found
 
 
-def _decide(plan: entry.Plan, q: _Array) -> decisions.Record:
-    """The decision for the sizes of a plan, made when their class is met first."""
+def _decide(plan: entry.Plan, q: _Array, small: bool) -> decisions.Record:
+    """The decision for the sizes of a plan, made when their class is met first; that for small calls, which is known, when it is read."""
     count, n, m, d, _ = plan.shapes
     heads = plan.lead[-1] if plan.lead else 1
     batch = count // heads
     figures = usable()
-    key = (figures.source, figures.machine.cores, q.dtype, heads, *(size.bit_length() for size in (batch, n, m, d)))
+    if small:
+        figures = InForce(figures.machine.with_one_core(), figures.source)
+    key = (figures.source, figures.machine.cores, small, q.dtype, heads, *(size.bit_length() for size in (batch, n, m, d)))
     found = _classes.get(key)
     if found is None:
         if len(_classes) >= _MAX_KNOWN:
             _classes.clear()
         group = groups.attention(batch, heads, n, d, keys=m, dtype=q.dtype.name)
-        found = _classes[key] = decisions.keep(partial(splits.decide, group, figures, same_bits=True, runs=True, refused=REFUSED))
+        found = _classes[key] = decisions.keep(
+            partial(splits.decide, group, figures, same_bits=True, runs=True, refused=SMALL if small else REFUSED)
+        )
     return found

@@ -117,3 +117,11 @@ def test_the_nominal_machine_shrinks_to_the_cores_there_are() -> None:
 
 def test_figures_in_force_name_their_source(figures: InForce) -> None:
     assert figures.machine == GIVEN
+
+
+@pytest.mark.parametrize("machine", [GIVEN, NOMINAL])
+def test_one_core_of_a_machine_is_as_fast_as_one_thread_of_it(machine: Machine) -> None:
+    one = machine.with_one_core()
+    assert one.cores == 1 and one.gain == 1
+    for kind in KINDS:
+        assert one.roofline({kind: 1e6}, 1e5).total_ns == pytest.approx(machine.roofline({kind: 1e6}, 1e5, threads=1).total_ns)

@@ -38,6 +38,7 @@ def afresh() -> Any:
     ("cores", "batch", "length", "chosen"),
     [
         (32, 1, 16, "one kernel"),
+        (32, 1, 100, "one kernel"),
         (32, 1, 128, "qk^T | softmax, pv"),
         (32, 16, 16, "one kernel"),
         (32, 16, 128, "one kernel"),
@@ -67,6 +68,14 @@ def test_batch_one_splits_where_it_has_too_few_blocks(
         known.clear()  # type: ignore[attr-defined]
     monkeypatch.setattr(attending, "usable", lambda: machines.InForce(machines.nominal(1), "nominal"))
     assert ops.attention(*given).tobytes() == result.tobytes()
+
+
+def test_small_calls_are_one_kernel_in_one_thread(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attending, "usable", lambda: machines.InForce(machines.nominal(32), "nominal"))
+    ops.attention(*operands(1, 100))
+    text = bcvm.explain()
+    assert "qk^T | softmax, pv: predicted" in text and "[REJECTED] small: runs in one thread" in text
+    assert "32 threads" not in text and "saturation" not in text
 
 
 def test_sizes_of_a_class_share_a_decision(afresh: None) -> None:
