@@ -29,7 +29,7 @@ _SHORT: Final = 4e6  # operations up to which the interpreter's lock is kept
 _ROWS_MAX: Final = 4096  # of one piece
 _AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
 _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
-_BLOCK: Final = 512  # columns that are packed at a time otherwise
+_TILES: Final = 24  # of columns that are packed at a time otherwise: the wider the registers, the larger the caches near them
 _HOT_ROWS: Final = 512  # of blocks that something else follows,
 _HOT: Final = 1 << 18  # and about their elements
 _PIECES: Final = 3  # per thread
@@ -158,7 +158,7 @@ class _Layout:
         panels = -(-rows // form.rows)
         low, more = divmod(rows, panels)
         ahead = rows <= _AHEAD_ROWS and rows * depth * size <= _AHEAD_BYTES
-        block = form.columns if ahead else _BLOCK
+        block = form.columns * (1 if ahead else _TILES)
         direct = panels == 1 and b_steps[0] != size
         self.packed_a = _rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, _ALIGNMENT)
         self.packed_b = _rounded(min(block, _rounded(columns, form.columns)) * c.DEPTH * size, _ALIGNMENT)
