@@ -332,4 +332,4 @@ def test_the_log_shows_signature_and_hint(caplog: pytest.LogCaptureFixture) -> N
 
     with caplog.at_level("DEBUG", logger="bcvm"):
         f(X)
-    assert re.search(r"\[BCVM\] Compile for sig=0x[0-9A-F]{4}, shape_hint=\[Batch,\*\]", caplog.text)
+    assert re.search(r"\[BCVM\] Compile for sig=0x[0-9A-F]{4}, shape_hint=\[B,\*\]", caplog.text)
