@@ -240,13 +240,14 @@ class FusedSite:
     def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Use:
         """The use of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
         from ..fusion import decisions
-        from . import large  # the machine model comes with the first kernel
+        from . import hot, large  # the machine model comes with the first kernel
 
         kernel = pattern.kernel
         assert isinstance(kernel, kernels.FusedKernel)
         if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
             return Use(kernel.entry, self, types, kernel)
         pattern.large, figures = large.direct(kernel, self.segment)
+        hot.watch(kernel, self.segment.names)
         entry, key = kernel.entry, (kernel.lowered.width, kernel.form)
         if not values or max(v.size for v in values) > kernel.limit:
             return Use(entry, self, types, kernel, key)
@@ -318,6 +319,7 @@ def explain(site: FusedSite) -> list[str]:
         lines += [f"  {_named(inputs)}: spliced at first use" for inputs in _learnt(pattern)]
         records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
         lines += [f"    {line}" for record in records for line in record.lines()]
+        lines += [f"    {line}" for line in pattern.kernel.heat.lines()] if pattern.kernel.heat is not None else []
     lines += [f"  {line}" for record in site.records for line in record.lines()]
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
