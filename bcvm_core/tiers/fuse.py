@@ -300,6 +300,11 @@ class FusedSite:
             number, text = pattern_of(pattern.inputs), pattern_text(pattern.inputs)
             logger.debug("[BCVM] Splice %s for pattern=%d, %s", "+".join(self.segment.names), number, text)
 
+    @property
+    def recompiled(self) -> bool:
+        """Whether better code than the spliced one runs some of its calls."""
+        return any(p.kernel is not None and p.kernel.heat is not None and p.kernel.heat.recompiled for p in list(self.patterns.values()))
+
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""
         use = self.entries.get(tuple(v.dtype for v in values))
