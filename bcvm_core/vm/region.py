@@ -359,6 +359,7 @@ class RegionRunner:
         whole = self._as_whole(segment)
         site = FusedSite(whole or segment, uniform=self.personality != "numpy")
         site.where = self._place(segment.first)
+        site.on_fallback = self._fell_back
         self.segments[segment.first] = site
         adapter = self._adapter()
         if whole is not None:
@@ -383,6 +384,9 @@ class RegionRunner:
             self.whole = site
         adapter = self._adapter()
         return site.segment, site if adapter is None else adapter.fused(site, rows=True)
+
+    def _fell_back(self, reason: str) -> None:
+        self.region.owner.stats.count_fallback(reason)
 
     def _adapter(self) -> base.TensorAdapter | None:
         """How the tensors of the region's library are read; None for arrays."""
