@@ -20,6 +20,7 @@ from .modes import BYTECODE_VM, disable, enable, enabled, follow_environment, se
 from .readiness import ready
 from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__
+from .warmup import warmup
 
 if TYPE_CHECKING:
     from .budget import sla
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache_info", "disable", "enable", "enabled", "explain", "jit",
-    "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode", "sla", "stats",
+    "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode", "sla", "stats", "warmup",
 ]  # fmt: skip
 
 _WHEN_ASKED = {"cache_info": "caching", "profile": "profiler", "record": "workload", "sla": "budget"}  # doors that are opened at first use

@@ -133,6 +133,28 @@ class Region:
         runner.ahead = True
         self.plans.setdefault(types, runner)
 
+    def warm(self, args: Sequence[Any]) -> Any:
+        """Choose kernels for inputs like these arrays, as a call would, but for nobody: nothing is counted, and no name is bound.
+
+        What the steps give. Raises Decline where a region can't be tried out: it writes, draws random numbers, or reads attributes.
+        """
+        code = self.code
+        touched = next((op for op in code.ops if registry.row(op).family == "random" or registry.row(op).writes), None)
+        if touched is not None or code.write_at is not None:
+            raise Decline(f"it {'writes in place' if touched is None else f'runs {touched}'}")
+        if any(i.opcode == "LOAD_ATTR" for i in code.program.instructions):
+            raise Decline("it reads attributes, which may run code")
+        if any(map(registry.is_bound_to_library, code.callable_values)):
+            raise Decline("it calls functions of a library whose tensors were not given")
+        types = (*map(type, args), *map(type, code.callable_values))
+        runner = self.plans.get(types)
+        if not isinstance(runner, RegionRunner):
+            runner = RegionRunner(self, code, "numpy", False, types)
+            runner.ahead = True
+            self.plans.setdefault(types, runner)
+        with fpstatus.recording():
+            return runner.steps(*[args[i] for i in runner.order])
+
     def miss(self) -> None:
         """Not tensors: this is not ours. After a while the site is taken out of the code."""
         self.misses += 1
