@@ -78,6 +78,7 @@ class Config:
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
     recompile: bool = True  # BCVM_RECOMPILE=0: hot kernels stay as they were spliced
     hot_threshold_ms: float = 5.0  # BCVM_HOT_THRESHOLD_MS: a kernel whose runs take longer than this, ten times in a row, is hot
+    specialise: str = "class"  # BCVM_SPECIALISE: "class" or "shape", whether recompiled kernels are for a class of sizes or for one shape
     search: str = "llvm"  # BCVM_SEARCH: the back end that makes candidates for hot kernels
     compile_budget_ms: float = 100.0  # BCVM_COMPILE_BUDGET_MS: calls that run op by op because a compile takes longer are counted
     machine: str | None = (
@@ -107,6 +108,7 @@ def _from_environment() -> Config:
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
         recompile=_flag("BCVM_RECOMPILE", True),
         hot_threshold_ms=_float("BCVM_HOT_THRESHOLD_MS", 5.0),
+        specialise=os.environ.get("BCVM_SPECIALISE") or "class",
         search=os.environ.get("BCVM_SEARCH") or "llvm",
         compile_budget_ms=_float("BCVM_COMPILE_BUDGET_MS", 100.0),
         machine=os.environ.get("BCVM_MACHINE") or None,

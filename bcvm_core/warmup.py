@@ -55,8 +55,8 @@ def warmup(
 ) -> Warmed:
     """Fill the caches of a jitted function for `shapes`, and say what was done.
 
-    Each of `shapes` is a size (of the first dim that the annotations leave open), a shape (of every tensor parameter), or sizes and shapes by
-    parameter. `dtypes`: one element type, or those by parameter; else that of the annotation or of what came before, else float32.
+    Each of `shapes` is a size (of the first dim that the annotations leave open), a shape (of every tensor parameter), or sizes and shapes
+    by parameter. `dtypes`: one element type, or those by parameter; else that of the annotation or of what came before, else float32.
     `progress` wraps the list of shapes as `tqdm.tqdm` does. Stencils that are being compiled are waited for, `wait_s` at the longest.
     Raises LoweringError for what is not jitted, HintError where shapes don't follow or break the function's own hints.
     """

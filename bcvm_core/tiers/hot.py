@@ -15,7 +15,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import config
+from .. import config, grouping
 from ..codegen.stencils import kernel as kernels
 
 if TYPE_CHECKING:
@@ -85,6 +85,17 @@ def forget() -> None:
         _verdicts.clear()
 
 
+def class_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The class of a shape: the bits of its number of elements; under `config.specialise` = "shape" the shape itself, after its rank.
+
+    Sizes that `bcvm.clamp_batch_size` groups count as their group: one version for all of it, which takes any size as it is.
+    """
+    sizes = grouping.grouped(shape)
+    if config.current.specialise == "shape":
+        return len(sizes), *sizes
+    return (math.prod(sizes).bit_length(),)
+
+
 class HotClass:
     """One class of one kernel: runs in a row, and what runs instead of the spliced code."""
 
@@ -104,13 +115,13 @@ class Heat:
 
     def __init__(self, ops: tuple[str, ...]) -> None:
         self.ops = ops
-        self.classes: dict[tuple[int, int], HotClass] = {}
+        self.classes: dict[tuple[int, ...], HotClass] = {}
 
     def __call__(
         self, kernel: kernels.FusedKernel, made: list[Any], common: Any, pieces: list[kernels.Piece], cores: int
     ) -> tuple[int, int]:
         mask = next((mask for mask, code in list(kernel.codes.items()) if code is common[0]), 0)
-        key = (mask, int(made[0].size).bit_length())
+        key = (mask, *class_of(made[0].shape))
         found = self.classes.get(key) or self._meet(kernel, key)
         race = found.race
         if race is not None:
@@ -122,11 +133,12 @@ class Heat:
         self._ran(kernel, found, mask, time.perf_counter_ns() - started)
         return result
 
-    def _meet(self, kernel: kernels.FusedKernel, key: tuple[int, int]) -> HotClass:
-        mask, bits = key
+    def _meet(self, kernel: kernels.FusedKernel, key: tuple[int, ...]) -> HotClass:
+        mask, *sizes = key
         if len(self.classes) >= _CLASSES:
             self.classes.clear()
-        found = HotClass(verdict_for((*kernel.form_of(mask), bits), self.ops, (1 << bits) - 1))
+        most = (1 << sizes[0]) - 1 if len(sizes) == 1 else math.prod(sizes[1:])
+        found = HotClass(verdict_for((*kernel.form_of(mask), *sizes), self.ops, most))
         return self.classes.setdefault(key, found)
 
     def _ran(self, kernel: kernels.FusedKernel, found: HotClass, mask: int, spent_ns: int) -> None:
