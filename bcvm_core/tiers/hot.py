@@ -99,13 +99,14 @@ def class_of(shape: tuple[int, ...]) -> tuple[int, ...]:
 class HotClass:
     """One class of one kernel: runs in a row, and what runs instead of the spliced code."""
 
-    __slots__ = ("verdict", "count", "code", "race")
+    __slots__ = ("verdict", "count", "code", "race", "asked")
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
         self.count = 0
         self.code: kernels.Placed | None = None
         self.race: Race[Any] | None = None
+        self.asked = False  # candidates for it are on their way
 
 
 class Heat:
@@ -146,7 +147,7 @@ class Heat:
             found.count = 0
             return
         found.count += 1
-        if found.count < found.verdict.needed or not config.current.recompile:
+        if found.count < found.verdict.needed or found.asked or not config.current.recompile:
             return
         found.count = 0
         found.verdict.run_ns = spent_ns

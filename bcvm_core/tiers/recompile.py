@@ -61,8 +61,9 @@ def ask(kernel: kernels.FusedKernel, found: HotClass, mask: int) -> None:
     global _thread, _busy
     verdict = found.verdict
     with _lock:
-        if verdict.state in ("searching", "measuring"):
+        if found.asked:
             return
+        found.asked = True
         verdict.state, verdict.reason, verdict.profile = "searching", "", []
         _busy += 1
         if _thread is None or not _thread.is_alive():
@@ -71,7 +72,7 @@ def ask(kernel: kernels.FusedKernel, found: HotClass, mask: int) -> None:
                 _thread.start()
             except RuntimeError:  # the interpreter is shutting down, or there are no more threads
                 _thread = None
-                verdict.state, _busy = "", _busy - 1
+                verdict.state, _busy = "", _busy - 1  # and nothing is asked for any more
                 return
     _requests.put((weakref.ref(kernel), found, mask))
 
@@ -95,6 +96,7 @@ def _serve() -> None:
         except Exception as error:  # of ours: the kernel stays as it is
             _give_up(found, f"{type(error).__name__}: {error}")
             logger.debug("[BCVM] Recompile failed", exc_info=True)
+        found.asked = False
         del reference, found  # while this thread waits it keeps nothing
         with _lock:
             _busy -= 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,43 @@ def test_a_rejection_outlives_its_kernel(hard: None) -> None:
     (verdict,) = hot.verdicts()
     assert verdict.state == hot.DROPPED and verdict.needed == 2 * hot.HOT_RUNS
     assert any(hot.DROPPED in line for line in again.heat.lines())  # type: ignore[union-attr]
+
+
+def test_a_kernel_that_goes_while_it_is_measured_leaves_the_way_free(easy: None) -> None:
+    kernel, arrays = kernel_of(), data()
+    for _ in range(hot.HOT_RUNS):
+        kernel(arrays)
+    assert recompile.wait()
+    (verdict,) = hot.verdicts()
+    assert verdict.state == "measuring"
+    del kernel
+    gc.collect()
+    until(kernel_of(), arrays, hot.KEPT)
+    assert verdict.state == hot.KEPT
+
+
+def test_a_kernel_that_goes_while_candidates_are_made_is_forgotten(monkeypatch: pytest.MonkeyPatch, easy: None) -> None:
+    asked, answered = threading.Event(), threading.Event()
+    request = worker.Worker.request
+
+    def late(self: worker.Worker, *args: Any) -> Any:
+        asked.set()
+        answered.wait(30)
+        return request(self, *args)
+
+    monkeypatch.setattr(worker.Worker, "request", late)
+    kernel, arrays = kernel_of(), data()
+    for _ in range(hot.HOT_RUNS):
+        kernel(arrays)
+    assert asked.wait(30)
+    gone = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert gone() is None
+    answered.set()
+    assert recompile.wait()
+    assert not hot.verdicts()
+    until(kernel_of(), arrays, hot.KEPT)
 
 
 def settled_at(good: Callable[[int], bool]) -> bool:
