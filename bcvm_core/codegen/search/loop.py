@@ -6,7 +6,8 @@ is one operation with one result, so the bits are the same whatever the width. N
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from ..llvm import Range, Value
 from ..stencils import offsets as c
@@ -19,6 +20,9 @@ from ..stencils.target import Target
 
 LINE: Final = 64  # bytes that a streaming store should fill
 _FENCED: Final = ("neg.f32", "neg.f64")  # their results may not melt into what follows: a - b is a + -b but for the sign of a NaN
+_ORDERED: Final = {"add.f32": "vaddps", "add.f64": "vaddpd", "mul.f32": "vmulps", "mul.f64": "vmulpd"}
+"""Where both operands are NaN the first comes out, but LLVM exchanges them when it would rather read the first from memory: so these are
+written as the instructions that they are."""
 _FLOATS: Final = {"float": 32, "double": 64}
 _SHORT: Final = 4  # with fewer whole steps than this nothing is streamed
 
@@ -90,13 +94,23 @@ class WideEmitter(Emitter):
         self.moved = (value, element)
         return []
 
+    def ordered(self, instruction: str, element: str, a: str, b: str) -> str:
+        """An instruction of two operands, in this order, on as many registers as it takes."""
+        count = self.target.register_bytes * 8 // _FLOATS[element]
+        t, wide = self.vector(element, count), self.target.register_bytes == LINE
+        kind, prefix = ("v", "") if wide else ("x", "{vex3} ")  # the assembler exchanges operands too, where that saves a byte
+        pairs = zip(self.pieces(a, element, count), self.pieces(b, element, count), strict=True)
+        parts = [self.new(f'call {t} asm "{prefix}{instruction} $2, $1, $0", "={kind},{kind},{kind}"({t} {x}, {t} {y})') for x, y in pairs]
+        return self.joined(parts, element, count)
+
     def fence(self, value: str, element: str) -> str:
         """The value, opaque to whatever would join the instructions on both sides."""
         v = self.vector(element)
         return self.call(v, f"llvm.arithmetic.fence.v{self.lanes}f{_FLOATS[element]}", (v, value))
 
 
-def _bodies(t: str) -> dict[str, Any]:
+def _bodies(t: str) -> dict[str, Callable[[Emitter], Changes]]:
+    """Loads and stores of a memory type, by what they do."""
     return {name.partition(".")[0]: body for name, body in moves(t, 0)}
 
 
@@ -108,9 +122,8 @@ def step(e: WideEmitter, lowered: Lowered, repeated: int, inputs: int, *, masked
         if type(value) is Loaded:
             how = "lds" if repeated >> value.input & 1 else "ldm" if masked else "ld"
             e.pointer = f"%p{value.input}"
-            _run(_bodies(value.memory)[how], e)
-            name, element = e.moved
-            values.append((e.fence(name, element) if element in _FLOATS else name, element))
+            _bodies(value.memory)[how](e)
+            values.append(e.moved)
         elif type(value) is Constant:
             e.at = 8 * value.number
             values.append((e.constant(ELEMENT[value.type]), ELEMENT[value.type]))
@@ -121,13 +134,8 @@ def step(e: WideEmitter, lowered: Lowered, repeated: int, inputs: int, *, masked
         e.begin()
         e.pointer, e.moved = f"%p{inputs + k}", values[number]
         e.streaming = min(LINE, e.lanes * SIZE[memory]) if streaming else 0
-        _run(_bodies(memory)["stm" if masked else "st"], e)
+        _bodies(memory)["stm" if masked else "st"](e)
         e.streaming = 0
-
-
-def _run(body: Any, e: WideEmitter) -> Changes:
-    changes: Changes = body(e)
-    return changes
 
 
 def _computed(e: WideEmitter, value: Computed, values: list[Named]) -> Named:
@@ -139,7 +147,8 @@ def _computed(e: WideEmitter, value: Computed, values: list[Named]) -> Named:
             operands.append(e.constant(ELEMENT[t]))
         else:
             operands.append(e.read(values[next(given)], ELEMENT[t]))
-    result, element = primitive.emit(e, *operands), ELEMENT[primitive.result]
+    element, instruction = ELEMENT[primitive.result], _ORDERED.get(value.primitive)
+    result = e.ordered(instruction, element, *operands) if instruction else primitive.emit(e, *operands)
     return e.fence(result, element) if value.primitive in _FENCED else result, element
 
 

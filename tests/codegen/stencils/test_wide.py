@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("llvmlite")
@@ -118,3 +123,25 @@ def test_an_object_is_the_same_wherever_it_lies() -> None:
     assert one.address != two.address and one.size == len(image)
     job = backend.Job(kernel.lowered, 0, 2, cpu_level())
     assert differs(kernel, job, two) == ""
+
+
+_NARROWER = """
+from bcvm_core.codegen import store
+store.cpu_level = lambda: "x86-64-v3"
+import bcvm_core as bcvm
+assert bcvm.ready()
+from bcvm_core.codegen.stencils import target
+assert target.host().level == "x86-64-v3"
+from tests.codegen.stencils import test_wide
+for name in ("chain", "two outputs", "negated", "products of NaN", "gate", "float64", "many values", "float16", "int8"):
+    test_wide.test_candidates_do_what_the_spliced_kernel_does(name)
+print("same")
+"""
+
+
+@pytest.mark.skipif(cpu_level() != "x86-64-v4", reason="this processor runs one level of code only")
+def test_registers_of_256_bits_have_the_same_bits(tmp_path: Path) -> None:
+    """With 16 registers values go through memory, where LLVM would exchange operands to read one from there."""
+    environment = {**os.environ, "BCVM_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", _NARROWER], capture_output=True, text=True, timeout=170, env=environment)
+    assert done.stdout.strip() == "same", done.stderr
