@@ -325,7 +325,7 @@ class FusedSite:
     @property
     def recompiled(self) -> bool:
         """Whether better code than the spliced one runs some of its calls."""
-        return any(p.kernel is not None and p.kernel.heat is not None and p.kernel.heat.recompiled for p in list(self.patterns.values()))
+        return any(heat.recompiled for heat in map(_heat, list(self.patterns.values())) if heat is not None)
 
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""
@@ -346,7 +346,8 @@ def explain(site: FusedSite) -> list[str]:
         lines += [f"  {_named(inputs)}: spliced at first use" for inputs in _learnt(pattern)]
         records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
         lines += [f"    {line}" for record in records for line in record.lines()]
-        lines += [f"    {line}" for line in pattern.kernel.heat.lines()] if pattern.kernel.heat is not None else []
+        heat = _heat(pattern)
+        lines += [f"    {line}" for line in heat.lines()] if heat is not None else []
     lines += [f"  {line}" for record in site.records for line in record.lines()]
     if site.fallbacks:
         budget = config.current.compile_budget_ms
@@ -354,6 +355,11 @@ def explain(site: FusedSite) -> list[str]:
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
     return lines if len(lines) > 1 else [f"{lines[0]} no call yet"]
+
+
+def _heat(pattern: Pattern) -> kernels.Heat | None:
+    """What counts the runs of a pattern's kernel, where something does."""
+    return pattern.kernel.heat if isinstance(pattern.kernel, kernels.FusedKernel) else None
 
 
 def summary(sites: Sequence[FusedSite]) -> list[str]:
