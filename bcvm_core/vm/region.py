@@ -401,6 +401,7 @@ class RegionRunner:
         whole = self._as_whole(segment)
         site = ChainSite(whole or segment, uniform=self.personality != "numpy")
         site.where = self._place(segment.first)
+        site.on_fallback = self._fell_back
         self.chains[segment.first] = site
         if whole is not None:
             self.whole = site

@@ -124,3 +124,14 @@ def test_stats_are_added_and_taken_apart() -> None:
     assert before.merge(stats).fallbacks == {"compile_timeout": 3}
     stats.reset()
     assert stats.fallbacks == {}
+
+
+def test_chains_say_so_too(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    with config.override(compile_budget_ms=20.0):
+        f = bcvm.jit(lambda x: (np.exp(x - x.max(axis=-1, keepdims=True)) * 2).sum(axis=-1))
+        x = np.ones((4, 50), np.float32)
+        expected = f(x).tobytes()
+        time.sleep(0.05)
+        for _ in range(3):
+            assert f(x).tobytes() == expected
+        assert f.stats().fallbacks.get("compile_timeout", 0) >= 3
