@@ -320,7 +320,9 @@ class Watch:
                 last = timing.last_ns / 1000
         kernels, reason = self._kernels_of(signature), site.last_reason or before.reason
         runs, misses = before.runs + runs, before.misses + site.misses
-        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, before.fused, before.first, before.recompiled)
+        return Measure(
+            runs, misses, timed, total, last, signature, _row(signature), kernels, reason, before.fused, before.first, before.recompiled
+        )
 
     def _kernels_of(self, signature: int) -> tuple[str, ...]:
         found = self._kernels.get(signature)

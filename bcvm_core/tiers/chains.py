@@ -40,7 +40,7 @@ _MAX_SHAPES: Final = 256
 class ChainSite(FusedSite):
     """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
 
-    __slots__ = ("chains", "met", "misfits", "decided", "uses", "number")
+    __slots__ = ("chains", "met", "misfits", "decided", "uses", "number", "latest")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
