@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import mindspore, ops  # `mindspore` opens when a program meets MindSpore; it imports nothing of it
+from .clamp import clamp_batch_size
 from .config import override
 from .errors import BcvmError
 from .explaining import explain
@@ -20,6 +21,7 @@ from .modes import BYTECODE_VM, disable, enable, enabled, follow_environment, se
 from .readiness import ready
 from .tiers import select as _select  # noqa: F401 (eager ops go through the kernel pool)
 from .version import __version__
+from .warmup import warmup
 
 if TYPE_CHECKING:
     from .budget import sla
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from .workload import record
 
 __all__ = [
-    "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache_info", "disable", "enable", "enabled", "explain", "jit",
-    "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode", "sla", "stats",
+    "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache_info", "clamp_batch_size", "disable", "enable", "enabled",
+    "explain", "jit", "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode", "sla",
+    "stats", "warmup",
 ]  # fmt: skip
 
 _WHEN_ASKED = {"cache_info": "caching", "profile": "profiler", "record": "workload", "sla": "budget"}  # doors that are opened at first use

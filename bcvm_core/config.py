@@ -29,6 +29,14 @@ def _int(name: str, default: int) -> int:
         return default
 
 
+def _float(name: str, default: float) -> float:
+    value = os.environ.get(name)
+    try:
+        return default if value is None else float(value)
+    except ValueError:
+        return default
+
+
 OFF, WATCHED, EXCHANGED, RECORDED = 1, 2, 4, 8
 plain = ctypes.c_int64(0)
 """Not 0 while linked code must ask its regions at every call, where machine code would not: `OFF` while nothing is fused,
@@ -68,6 +76,11 @@ class Config:
     watch_writes: bool = True  # BCVM_WATCH_WRITES=0: weights are read at each use, even where the system tells that nobody wrote them
     reproducible: bool = False  # BCVM_REPRODUCIBLE=1: products of floats have bits that depend on neither threads nor the number of rows
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
+    recompile: bool = True  # BCVM_RECOMPILE=0: hot kernels stay as they were spliced
+    hot_threshold_ms: float = 5.0  # BCVM_HOT_THRESHOLD_MS: a kernel whose runs take longer than this, ten times in a row, is hot
+    specialise: str = "class"  # BCVM_SPECIALISE: "class" or "shape", whether recompiled kernels are for a class of sizes or for one shape
+    search: str = "llvm"  # BCVM_SEARCH: the back end that makes candidates for hot kernels
+    compile_budget_ms: float = 100.0  # BCVM_COMPILE_BUDGET_MS: calls that run op by op because a compile takes longer are counted
     machine: str | None = (
         None  # BCVM_MACHINE: a file of figures to predict times by (`bcvm machine --json`), instead of those measured here
     )
@@ -93,6 +106,11 @@ def _from_environment() -> Config:
         watch_writes=_flag("BCVM_WATCH_WRITES", True),
         reproducible=_flag("BCVM_REPRODUCIBLE", False),
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
+        recompile=_flag("BCVM_RECOMPILE", True),
+        hot_threshold_ms=_float("BCVM_HOT_THRESHOLD_MS", 5.0),
+        specialise=os.environ.get("BCVM_SPECIALISE") or "class",
+        search=os.environ.get("BCVM_SEARCH") or "llvm",
+        compile_budget_ms=_float("BCVM_COMPILE_BUDGET_MS", 100.0),
         machine=os.environ.get("BCVM_MACHINE") or None,
     )
 

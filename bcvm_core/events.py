@@ -58,12 +58,25 @@ class Spliced:
 
 @dataclass(frozen=True, slots=True)
 class Recompiled:
-    """Tier 3 looked for a better version of a kernel; `kept`: it found one that was worth it. `reason`: why, or why not."""
+    """Tier 3 looked for a better version of a kernel; `kept`: it found one that was worth it. `reason`: why, or why not.
+
+    `elements`: the most of the class of sizes that it was for; `candidate`: the one that is kept.
+    """
 
     ops: tuple[str, ...]
     kept: bool
     reason: str
     duration_us: float
+    elements: int = 0
+    candidate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """Calls run op by op since a compile is late, or was given up."""
+
+    ops: tuple[str, ...]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ class CellFinished:
     number: int
 
 
-Event = Lowered | Bound | Selected | Spliced | Recompiled | HandedBack | CellStarted | CellFinished
+Event = Lowered | Bound | Selected | Spliced | Recompiled | FellBack | HandedBack | CellStarted | CellFinished
 Listener = Callable[[Any], None]
 
 

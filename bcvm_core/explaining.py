@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import modes
+from . import grouping, modes
 from .errors import LoweringError
 from .jit import linker_of
 
@@ -18,7 +18,8 @@ def explain(target: Any = None) -> str:
     if target is None:
         from .fusion import decisions
 
-        return "\n".join(line for record in decisions.latest() for line in record.lines()) or "nothing was decided yet"
+        found = [*grouping.lines(), *(line for record in decisions.latest() for line in record.lines())]
+        return "\n".join(found) or "nothing was decided yet"
     if modes.is_model(target):
         return modes.explain(target)
     linker = linker_of(target)

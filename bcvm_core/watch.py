@@ -68,7 +68,7 @@ class Measure:
     `runs`: executions by the VM; `misses`: those that met no tensor and were Python's. `timed` of the runs were measured and took
     `total_us`; the latest took `last_us`. `kernels` have run it, the busiest first, under `signature` (0: not met yet). `reason`: why
     its region was last left to Python, or "". `fused`: the ops of the one kernel that it is part of; the first of them has its time, and
-    is the `first` of the others.
+    is the `first` of the others. `recompiled`: that kernel was hot, and better code runs some of its sizes.
     """
 
     runs: int = 0
@@ -82,6 +82,7 @@ class Measure:
     reason: str = ""
     fused: tuple[str, ...] = ()
     first: Key | None = None
+    recompiled: bool = False
 
 
 NOTHING = Measure()
@@ -287,7 +288,8 @@ class Watch:
             for key, calls, kernel in _ops_of(site):
                 out[key] = self._add(out.get(key, NOTHING), runs, site, calls, marks)
                 if kernel is not None:
-                    out[key] = replace(out[key], fused=kernel.names, first=None if kernel.first == key else kernel.first)
+                    first = None if kernel.first == key else kernel.first
+                    out[key] = replace(out[key], fused=kernel.names, first=first, recompiled=kernel.recompiled)
         return out
 
     def calls(self, units: Iterable[Unit]) -> Iterator[Called]:
@@ -318,7 +320,9 @@ class Watch:
                 last = timing.last_ns / 1000
         kernels, reason = self._kernels_of(signature), site.last_reason or before.reason
         runs, misses = before.runs + runs, before.misses + site.misses
-        return Measure(runs, misses, timed, total, last, signature, _row(signature), kernels, reason, before.fused, before.first)
+        return Measure(
+            runs, misses, timed, total, last, signature, _row(signature), kernels, reason, before.fused, before.first, before.recompiled
+        )
 
     def _kernels_of(self, signature: int) -> tuple[str, ...]:
         found = self._kernels.get(signature)
@@ -362,10 +366,11 @@ def _live(tables: Iterable[SiteTable]) -> list[Site]:
 
 
 class _Fused(NamedTuple):
-    """The ops of a fused kernel, and where the first of them stands."""
+    """The ops of a fused kernel, where the first of them stands, and whether better code runs some of its sizes."""
 
     names: tuple[str, ...]
     first: Key | None
+    recompiled: bool
 
 
 def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
@@ -389,7 +394,7 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
                 for pc in kernel.segment.pcs:
                     if (key := _key(instructions[pc])) is not None:
                         calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
-                        fused[key] = _Fused(kernel.segment.names, _key(instructions[kernel.segment.first]))
+                        fused[key] = _Fused(kernel.segment.names, _key(instructions[kernel.segment.first]), kernel.recompiled)
     for instruction in site.code.program.instructions:
         if (key := _key(instruction)) is not None:
             calls.setdefault(key, [])

@@ -13,7 +13,7 @@ from . import store
 @functools.cache
 def start() -> None:
     """Make LLVM ready for this machine."""
-    for name in ("initialize_native_target", "initialize_native_asmprinter"):
+    for name in ("initialize_native_target", "initialize_native_asmprinter", "initialize_native_asmparser"):
         getattr(llvm, name)()
 
 

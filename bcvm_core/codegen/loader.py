@@ -83,8 +83,8 @@ def _relocate(data: bytes, sections: list[Section], places: dict[int, int], imag
             struct.pack_into("<i", image, base + where, places[home] + value + addend - (base + where))
 
 
-def load(data: bytes) -> dict[str, int]:
-    """Addresses of the functions of an object, by name. Raises LoadError."""
+def assembled(data: bytes) -> tuple[bytes, dict[str, int]]:
+    """An object as it is to lie in memory, wherever that is, and the offsets of its functions. Raises LoadError."""
     try:
         sections = read_sections(data)
         table = next(s for s in sections if s.kind == _SYMTAB)
@@ -95,7 +95,13 @@ def load(data: bytes) -> dict[str, int]:
         found = {text_at(data, names + e[0]): places[e[3]] + e[4] for e in raw if e[1] & 15 == 2 and e[3] in places}
     except (struct.error, StopIteration, IndexError, ValueError) as error:
         raise LoadError(f"malformed object: {error}") from error
-    base = _executable(bytes(image))
+    return bytes(image), found
+
+
+def load(data: bytes) -> dict[str, int]:
+    """Addresses of the functions of an object, by name. Raises LoadError."""
+    image, found = assembled(data)
+    base = _executable(image)
     return {name: base + offset for name, offset in found.items()}
 
 

@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import os
 import threading
+import time
 from typing import Any, Final
 
 import numpy as np
@@ -122,6 +123,8 @@ MAKERS: dict[str, type[Loop]] = {}  # the class of each op's loops
 _lock = threading.Lock()
 _waiting: list[Loop] = []
 _worker: threading.Thread | None = None
+_at_work: tuple[Loop, float] | None = None  # what the worker compiles, and since when
+DEADLINE_S = 120.0  # a compile that takes longer is given up
 _may_compile = True
 _GRACE_S = 0.1
 _asked = threading.Event()  # somebody waits for one that was not there when the worker looked
@@ -157,24 +160,32 @@ def _llvmlite_is_installed() -> bool:
 
 def _enqueue(loop: Loop) -> None:
     """Compile in the background (the lock is held)."""
-    global _worker
     _waiting.append(loop)
     _asked.set()
     if _worker is None:
-        _worker = threading.Thread(target=_work, name="bcvm-templates")
-        try:
-            _worker.start()
-        except RuntimeError as error:  # the interpreter is shutting down, or there are no more threads
-            _worker = None
-            _waiting.clear()
+        _start_worker()
+
+
+def _start_worker() -> None:
+    """Start the thread (the lock is held)."""
+    global _worker
+    _worker = threading.Thread(target=_work, name="bcvm-templates")
+    try:
+        _worker.start()
+    except RuntimeError as error:  # the interpreter is shutting down, or there are no more threads
+        _worker = None
+        for loop in _waiting:
             loop.failed = str(error)
+        _waiting.clear()
 
 
 def _work() -> None:
-    global _worker
+    global _worker, _at_work
     rested = False
     while True:
         with _lock:
+            if _worker is not threading.current_thread():  # what this one was at was given up, and another does the rest
+                return
             if not _waiting:
                 _worker = None
                 return
@@ -184,14 +195,37 @@ def _work() -> None:
             rested = not _asked.wait(_GRACE_S)
             continue
         rested = False
-        loop.compile()
+        _at_work = loop, time.monotonic()
+        try:
+            loop.compile()
+        except Exception as error:  # a fault of ours, or of LLVM's: this loop is given up, the others come
+            loop.failed = f"{type(error).__name__}: {error}"
         with _lock:
-            _waiting.remove(loop)
+            if _worker is threading.current_thread():
+                _at_work = None
+                _waiting.remove(loop)
+
+
+def give_up_late() -> None:
+    """A compile that hangs is abandoned: its loop has failed, and another thread goes on with what else is waited for."""
+    global _worker, _at_work
+    at_work = _at_work
+    if at_work is None or time.monotonic() - at_work[1] < DEADLINE_S:
+        return
+    with _lock:
+        if _at_work is not at_work:
+            return
+        at_work[0].failed = f"compile_timeout: it took longer than {DEADLINE_S:g} s"
+        _waiting.remove(at_work[0])
+        _at_work = _worker = None
+        if _waiting:
+            _start_worker()
 
 
 def _after_fork() -> None:
     """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
-    global _lock, _asked, _worker, _may_compile
+    global _lock, _asked, _worker, _may_compile, _at_work
+    _at_work = None
     _may_compile = _may_compile and _worker is None
     _lock, _asked, _worker = threading.Lock(), threading.Event(), None
     for loop in _waiting:

@@ -118,7 +118,9 @@ class ChainSite(FusedSite):
             self._refuse(str(error))
             return None
         if kind not in self.chains:
-            if time.perf_counter_ns() < self.retry_ns:
+            now = time.perf_counter_ns()
+            if now < self.retry_ns:
+                self._fall_back(now)
                 return None
             self._make(kind, values)
         found = self.chains.get(kind)
@@ -139,6 +141,7 @@ class ChainSite(FusedSite):
             pattern.reason = str(error)
             if WAITING in pattern.reason:
                 self.retry_ns = time.perf_counter_ns() + RETRY_NS
+                self._fall_back(started)
                 self._refuse(pattern.reason)
                 return
         if len(self.chains) >= _MAX_KINDS:

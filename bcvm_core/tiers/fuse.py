@@ -19,10 +19,11 @@ import numpy as np
 
 from .. import config, dtypes
 from ..cache.memory import AHEAD, FIRST, SITE, code_cache
+from ..codegen import loops
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils.graph import FusedGraph, Input, NotFusable
 from ..devices import base
-from ..events import Spliced, bus
+from ..events import FellBack, Spliced, bus
 from ..fusion.segments import Segment
 from .clock import Timing, clock
 from .graphs import inputs_of, numbered, pattern_of, pattern_text, repeated, shapes_text
@@ -38,6 +39,7 @@ _ndarray: Final = np.ndarray
 _MAX_PATTERNS: Final = 32
 _TIMED_CALLS: Final = 3
 RETRY_NS: Final = 50_000_000
+TIMEOUT: Final = "compile_timeout"
 WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
 
 
@@ -141,6 +143,7 @@ class FusedSite:
             "where",
             "timing",
         ),
+        *("waiting_ns", "fallbacks", "on_fallback"),
         "__weakref__",
     )
 
@@ -157,6 +160,9 @@ class FusedSite:
         self.timing: Timing | None = None  # of calls by Python, once they are measured
         self.refusal = ""  # why a call was not fused, where that is no matter of the pattern
         self.retry_ns = 0  # when stencils that were on their way are asked for again
+        self.waiting_ns = 0  # since when they are on their way
+        self.fallbacks = 0  # calls that ran op by op though the compile had had all of its budget
+        self.on_fallback: Callable[[str], None] | None = None  # is told the reason of each
 
     records: Sequence[decisions.Record] = ()  # of decisions that are no matter of a pattern
 
@@ -215,6 +221,7 @@ class FusedSite:
         """Splice a kernel for these element types, or note why not."""
         started = time.perf_counter_ns()
         if started < self.retry_ns:
+            self._fall_back(started)
             return None
         try:
             inputs = inputs_of(values)
@@ -224,11 +231,26 @@ class FusedSite:
         pattern = self._splice(inputs, types, started, values)
         if pattern.kernel is None and WAITING in pattern.reason:
             self.retry_ns = time.perf_counter_ns() + RETRY_NS
+            loops.give_up_late()
+            self._fall_back(started)
             return None
         reason = SITE if self.entries else FIRST
         self.entries[types] = use = None if pattern.kernel is None else self._decided(types, pattern, values)
         self._tell_cache(pattern, use, reason)
         return use
+
+    def _fall_back(self, now_ns: int) -> None:
+        """Stencils are on their way, and the ops run one by one; after the compile's budget that is worth a record."""
+        self.waiting_ns = self.waiting_ns or now_ns
+        if now_ns - self.waiting_ns <= config.current.compile_budget_ms * 1e6:
+            return
+        self.fallbacks += 1
+        if self.on_fallback is not None:
+            self.on_fallback(TIMEOUT)
+        if self.fallbacks == 1:
+            if bus.active:
+                bus.emit(FellBack(self.segment.names, TIMEOUT))
+            logger.debug("[BCVM] Run %s op by op, fallback_reason=%s", "+".join(self.segment.names), TIMEOUT)
 
     def _tell_cache(self, pattern: Pattern, use: Use | None, reason: str) -> None:
         if use is None:
@@ -240,13 +262,14 @@ class FusedSite:
     def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Use:
         """The use of a pattern's kernel, once it is settled which of its calls are looked at one by one."""
         from ..fusion import decisions
-        from . import large  # the machine model comes with the first kernel
+        from . import hot, large  # the machine model comes with the first kernel
 
         kernel = pattern.kernel
         assert isinstance(kernel, kernels.FusedKernel)
         if type(kernel) is not kernels.FusedKernel:  # blocks of NumPy's own loops, of which the model knows nothing
             return Use(kernel.entry, self, types, kernel)
         pattern.large, figures = large.direct(kernel, self.segment)
+        hot.watch(kernel, self.segment.names)
         entry, key = kernel.entry, (kernel.lowered.width, kernel.form)
         if not values or max(v.size for v in values) > kernel.limit:
             return Use(entry, self, types, kernel, key)
@@ -299,6 +322,11 @@ class FusedSite:
             number, text = pattern_of(pattern.inputs), pattern_text(pattern.inputs)
             logger.debug("[BCVM] Splice %s for pattern=%d, %s", "+".join(self.segment.names), number, text)
 
+    @property
+    def recompiled(self) -> bool:
+        """Whether better code than the spliced one runs some of its calls."""
+        return any(heat.recompiled for heat in map(_heat, list(self.patterns.values())) if heat is not None)
+
     def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
         """The entry that operands of these element types go to; None before their first call."""
         use = self.entries.get(tuple(v.dtype for v in values))
@@ -318,10 +346,20 @@ def explain(site: FusedSite) -> list[str]:
         lines += [f"  {_named(inputs)}: spliced at first use" for inputs in _learnt(pattern)]
         records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
         lines += [f"    {line}" for record in records for line in record.lines()]
+        heat = _heat(pattern)
+        lines += [f"    {line}" for line in heat.lines()] if heat is not None else []
     lines += [f"  {line}" for record in site.records for line in record.lines()]
+    if site.fallbacks:
+        budget = config.current.compile_budget_ms
+        lines.append(f"  fallback_reason={TIMEOUT}: {site.fallbacks} calls ran op by op while a compile took longer than {budget:g} ms")
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
     return lines if len(lines) > 1 else [f"{lines[0]} no call yet"]
+
+
+def _heat(pattern: Pattern) -> kernels.Heat | None:
+    """What counts the runs of a pattern's kernel, where something does."""
+    return pattern.kernel.heat if isinstance(pattern.kernel, kernels.FusedKernel) else None
 
 
 def summary(sites: Sequence[FusedSite]) -> list[str]:

@@ -133,6 +133,28 @@ class Region:
         runner.ahead = True
         self.plans.setdefault(types, runner)
 
+    def warm(self, args: Sequence[Any]) -> Any:
+        """Choose kernels for inputs like these arrays, as a call would, but for nobody: nothing is counted, and no name is bound.
+
+        What the steps give. Raises Decline where a region can't be tried out: it writes, draws random numbers, or reads attributes.
+        """
+        code = self.code
+        touched = next((op for op in code.ops if registry.row(op).family == "random" or registry.row(op).writes), None)
+        if touched is not None or code.write_at is not None:
+            raise Decline(f"it {'writes in place' if touched is None else f'runs {touched}'}")
+        if any(i.opcode == "LOAD_ATTR" for i in code.program.instructions):
+            raise Decline("it reads attributes, which may run code")
+        if any(map(registry.is_bound_to_library, code.callable_values)):
+            raise Decline("it calls functions of a library whose tensors were not given")
+        types = (*map(type, args), *map(type, code.callable_values))
+        runner = self.plans.get(types)
+        if not isinstance(runner, RegionRunner):
+            runner = RegionRunner(self, code, "numpy", False, types)
+            runner.ahead = True
+            self.plans.setdefault(types, runner)
+        with fpstatus.recording():
+            return runner.steps(*[args[i] for i in runner.order])
+
     def miss(self) -> None:
         """Not tensors: this is not ours. After a while the site is taken out of the code."""
         self.misses += 1
@@ -359,6 +381,7 @@ class RegionRunner:
         whole = self._as_whole(segment)
         site = FusedSite(whole or segment, uniform=self.personality != "numpy")
         site.where = self._place(segment.first)
+        site.on_fallback = self._fell_back
         self.segments[segment.first] = site
         adapter = self._adapter()
         if whole is not None:
@@ -378,11 +401,15 @@ class RegionRunner:
         whole = self._as_whole(segment)
         site = ChainSite(whole or segment, uniform=self.personality != "numpy")
         site.where = self._place(segment.first)
+        site.on_fallback = self._fell_back
         self.chains[segment.first] = site
         if whole is not None:
             self.whole = site
         adapter = self._adapter()
         return site.segment, site if adapter is None else adapter.fused(site, rows=True)
+
+    def _fell_back(self, reason: str) -> None:
+        self.region.owner.stats.count_fallback(reason)
 
     def _adapter(self) -> base.TensorAdapter | None:
         """How the tensors of the region's library are read; None for arrays."""

@@ -28,10 +28,11 @@ class Stats:
 
     `replays`: executions in which an op raised; CALL_OP ran the ops (they count there), then Python
     replays the statements so that the error rises in the user's own frame. `bound`: times a
-    region chose kernels for operands of new types; `reasons`: why executions went to Python.
+    region chose kernels for operands of new types; `reasons`: why executions went to Python; `fallbacks`: calls
+    that ran op by op because of a compile, by reason.
     """
 
-    __slots__ = ("_host", "_native", "_vm", "bound", "reasons", "replays")
+    __slots__ = ("_host", "_native", "_vm", "bound", "fallbacks", "reasons", "replays")
 
     def __init__(self) -> None:
         self._vm: dict[Ops, int] = {}
@@ -40,6 +41,7 @@ class Stats:
         self.replays = 0
         self.bound = 0
         self.reasons: dict[str, int] = {}
+        self.fallbacks: dict[str, int] = {}
 
     # --- counting --------------------------------------------------------------------------
 
@@ -85,6 +87,10 @@ class Stats:
         """A region chose kernels for operands of new types."""
         self.bound += 1
 
+    def count_fallback(self, reason: str) -> None:
+        """A call ran op by op: a compile is late ("compile_timeout")."""
+        self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
+
     @staticmethod
     def _add(counts: dict[Ops, int], ops: Ops, times: int) -> None:
         if ops and times:
@@ -99,6 +105,8 @@ class Stats:
             self._add(self._host, ops, times)
         for reason, times in list(other.reasons.items()):
             self.reasons[reason] = self.reasons.get(reason, 0) + times
+        for reason, times in list(other.fallbacks.items()):
+            self.fallbacks[reason] = self.fallbacks.get(reason, 0) + times
         self.replays += other.replays
         self.bound += other.bound
         return self
@@ -110,6 +118,7 @@ class Stats:
         out._vm = {ops: n for ops, times in self._vm.items() if (n := times - earlier._vm.get(ops, 0)) > 0}
         out._host = {ops: n for ops, times in self._host.items() if (n := times - earlier._host.get(ops, 0)) > 0}
         out.reasons = {why: n for why, times in self.reasons.items() if (n := times - earlier.reasons.get(why, 0)) > 0}
+        out.fallbacks = {why: n for why, times in self.fallbacks.items() if (n := times - earlier.fallbacks.get(why, 0)) > 0}
         out.replays = max(0, self.replays - earlier.replays)
         out.bound = max(0, self.bound - earlier.bound)
         return out
@@ -117,7 +126,7 @@ class Stats:
     def reset(self) -> None:
         """Start from zero."""
         self._take_native()
-        self._vm, self._host, self.reasons = {}, {}, {}
+        self._vm, self._host, self.reasons, self.fallbacks = {}, {}, {}, {}
         self.replays = self.bound = 0
 
     # --- reading ---------------------------------------------------------------------------
@@ -163,6 +172,7 @@ class Stats:
             "replays": self.replays,
             "bound": self.bound,
             "reasons": dict(self.reasons),
+            "fallbacks": dict(self.fallbacks),
         }
 
     # --- showing ---------------------------------------------------------------------------
@@ -176,7 +186,8 @@ class Stats:
         return [*rows, ("all", str(self.call_op), str(self.call_host))]
 
     def _summary(self) -> str:
-        return f"{self.share():.1%} by CALL_OP; {self.bound} regions bound, {self.replays} executions handed back to Python"
+        late = "".join(f"; {n} calls op by op, fallback_reason={reason}" for reason, n in self.fallbacks.items())
+        return f"{self.share():.1%} by CALL_OP; {self.bound} regions bound, {self.replays} executions handed back to Python{late}"
 
     def table(self) -> str:
         """A text table: op, executions by CALL_OP and by CALL_HOST."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import bcvm_core as bcvm
+from bcvm_core.tiers import recompile
 from bcvm_core.tiers.clock import clock
 from bcvm_core.watch import Watch
 from bcvm_widgets.reports import Report
@@ -105,3 +106,21 @@ def test_a_line_is_no_better_than_the_plainest_of_its_kernels(notebook: Notebook
     unit = next(u for u in sample.listing["units"] if u["kind"] == "function")
     lines = sample.choices["units"][unit["key"]]["lines"]
     assert [line["tier"] for line in lines[1:3]] == ["fused", "selected"]
+
+
+def test_a_kernel_that_was_recompiled_has_a_mark_of_its_own(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llvmlite")
+    monkeypatch.setattr("bcvm_core.tiers.race.ENOUGH", 10.0)
+    notebook.run(FUNCTION)
+    with bcvm.override(hot_threshold_ms=0.0):
+        for _ in range(20):
+            notebook.run("x = np.ones((64, 512), np.float32)\nfor _ in range(60):\n    s = act(x)\n")
+            assert recompile.wait()
+            if _choices(notebook)["maximum"][0]["tier"] == "recompiled":
+                break
+    found = _choices(notebook)
+    assert {op: choice["tier"] for op, (choice, _) in found.items()} == {
+        "multiply": "recompiled", "maximum": "recompiled", "add": "recompiled", "sum": "selected",
+    }  # fmt: skip
+    report = Report(Sampler(Watch(notebook.session)).sample(), times=False)
+    assert "^ fused kernel that was hot" in str(report) and "★" in report.html()

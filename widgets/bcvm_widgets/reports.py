@@ -17,7 +17,7 @@ from .sampling import Sample
 from .timing import duration
 
 NOTHING_YET = "BCVM: no cell with tensor work has run yet"
-MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "#", "recompiled": "*", "host": "-", "mixed": "+"}
+MARKS = {"": " ", "waiting": "o", "selected": "*", "fused": "#", "recompiled": "^", "host": "-", "mixed": "+"}
 LEGEND = (
     ("*", "●", "kernel"),
     ("#", "◆", "fused kernel, whose time stands at its first op"),
@@ -25,8 +25,9 @@ LEGEND = (
     ("+", "◐", "both"),
     ("o", "○", "not run yet"),
 )
+_RECOMPILED = ("^", "★", "fused kernel that was hot and was recompiled")  # shown where there is one
 _EXPLAINED = ("CALL_OP", "CALL_HOST", "FUSE_START")  # and the policies; other opcodes say themselves what they do
-_WORDS = {"waiting": "not run yet", "fused": "fused", "host": "Python", "mixed": "kernels and Python"}
+_WORDS = {"waiting": "not run yet", "fused": "fused", "recompiled": "recompiled", "host": "Python", "mixed": "kernels and Python"}
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Report:
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
         parts += filter(None, [timing.text(self.sample.latencies), cutting.text(self.sample.fusion)] if self.times else [])
         words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
-        return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in LEGEND), *filter(None, [words])])
+        return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in self._legend()), *filter(None, [words])])
 
     __repr__ = __str__
 
@@ -124,12 +125,17 @@ class Report:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
         tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
-        legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in LEGEND)
+        legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in self._legend())
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
         return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}</div>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html()}
+
+    def _legend(self) -> tuple[tuple[str, str, str], ...]:
+        units = self.sample.choices["units"].values()
+        hot = any(choice["tier"] == "recompiled" for unit in units for choice in unit["instructions"])
+        return (*LEGEND[:2], _RECOMPILED, *LEGEND[2:]) if hot else LEGEND
 
     # --- text ------------------------------------------------------------------------------
 
@@ -155,7 +161,7 @@ class Report:
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
     def _html_row(self, names: list[str], row: Row) -> str:
-        mark = {" ": "", "*": "●", "#": "◆", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
+        mark = {" ": "", "*": "●", "#": "◆", "^": "★", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
         title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
         code = html.escape(row.text)
         if row.depth:

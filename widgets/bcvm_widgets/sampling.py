@@ -145,7 +145,7 @@ def _choice(tier: Tier, measure: Measure | None, first: int | None = None) -> Ch
         return {**_NO_CHOICE, "tier": tier}
     signature = f"0x{measure.signature:04X} = {measure.signature_text}" if measure.signature else ""
     kernels = [] if tier == "waiting" else list(measure.kernels)
-    if tier == "fused" and measure.fused:
+    if tier in ("fused", "recompiled") and measure.fused:
         signature, kernels = f"one kernel for {', '.join(measure.fused)}", []
     return {"tier": tier, "kernels": kernels, "signature": signature, "reason": measure.reason, "first": first}
 
@@ -156,7 +156,7 @@ def _tier(unit: Unit, view: InstructionView, measure: Measure | None) -> Tier:
     if measure is None:  # no site stands for it: Python runs it, once the statement has been linked
         return "host" if view.span is not None and view.span[0] <= unit.linked_to else "waiting"
     if measure.runs or measure.timed:
-        return "fused" if measure.fused else "selected"
+        return "recompiled" if measure.recompiled else "fused" if measure.fused else "selected"
     return "host" if measure.reason or measure.misses else "waiting"
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ... import grouping
 from ...ops import conv, pending
 from ...ops.order import FIRST, LAST, channels_innermost, is_kept
 from ..loops import address
@@ -36,6 +37,10 @@ def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geom
     shape = images.shape[0], images.shape[3], *size
     key = ConvolutionKey(shape, weight.shape, groups, stride, dilation, edges, out, bias is not None)
     try:
+        if grouping.rules() and not is_kept():
+            shared = in_group(found, key, x, weight, bias, layout)
+            if shared is not None:
+                return shared
         primitive = convolution(found, key)
         if layout == "NCHW" and is_kept() and pending.asker():
             return pending.add(Waiting(found, key, primitive, images, weight, bias))
@@ -45,6 +50,25 @@ def convolve(x: _Array, weight: _Array, bias: _Array | None, geometry: conv.Geom
     if layout == "NHWC":
         return made
     return made.transpose(FIRST) if is_kept() else plain(made.transpose(FIRST))
+
+
+def in_group(found: Library, key: ConvolutionKey, x: _Array, weight: _Array, bias: _Array | None, layout: str) -> _Array | None:
+    """The convolution at the size of its group of batch sizes, cut to the true one; None where that is the size of the group.
+
+    Images are independent of each other, and those that fill up repeat the first: whatever they raise it has raised as well.
+    """
+    count, size = x.shape[0], grouping.grouped(x.shape)[0]
+    if size == count:
+        grouping.note("conv", "at its true size, which is its group's or beyond the groups")
+        return None
+    primitive = convolution(found, key._replace(images=(size, *key.images[1:])))
+    more = empty((size, *x.shape[1:]), _F32)
+    more[:count] = x
+    more[count:] = x[:1]
+    made = run(found, primitive, more if layout == "NHWC" else more.transpose(LAST), weight, bias)
+    grouping.note("conv", "filled up to the size of its group")
+    result: _Array = (made if layout == "NHWC" else plain(made.transpose(FIRST)))[:count].copy()
+    return result
 
 
 class Waiting:

@@ -36,7 +36,7 @@ def stencils(target: Target, width: int) -> Iterator[tuple[str, Callable[[Emitte
     for slot in range(target.slots):
         for t in MEMORY:
             if _size(t) <= width:
-                yield from _moves(t, slot)
+                yield from moves(t, slot)
         for t in ("i8", "i16", "i32", "i64"):
             if _size(t) <= width:
                 yield f"ldk.{t}/{slot}", _load_constant(t, slot)
@@ -103,7 +103,7 @@ def _narrow(e: Emitter, t: str, slot: int) -> tuple[str, str]:
     return e.take(slot, ELEMENT[t]), ELEMENT[t]
 
 
-def _moves(t: str, slot: int) -> Iterator[tuple[str, Callable[[Emitter], Changes]]]:
+def moves(t: str, slot: int) -> Iterator[tuple[str, Callable[[Emitter], Changes]]]:
     raw = _RAW.get(t, ELEMENT.get(t, ""))
 
     def load(e: Emitter) -> Changes:

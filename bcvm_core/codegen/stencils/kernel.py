@@ -15,7 +15,7 @@ import types
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -37,6 +37,27 @@ _PIECE_NS: Final = 100_000
 _MAX_LAYOUTS: Final = 64
 _PATIENCE_NS: Final = 20_000_000  # an interrupt waits no longer than this for the next piece, even on one core
 Director = Callable[["FusedKernel", Sequence[Any]], Any]  # (kernel, arrays) -> what the call gives
+Piece = tuple[list[int], list[int], list[list[int]]]  # pointers, dims, strides
+RunPiece = Callable[[Any, Piece], tuple[int, int]]  # (what pieces share, piece) -> events noted, floating-point status
+
+
+class Heat(Protocol):
+    """Runs plans in the place of `FusedKernel.run`, and may have other code for them."""
+
+    def __call__(self, kernel: FusedKernel, made: list[Any], common: Any, pieces: list[Piece], cores: int) -> tuple[int, int]:
+        """Fill in the results `made`: (events noted, floating-point status)."""
+        ...
+
+    def lines(self) -> list[str]:
+        """What became of them, for people."""
+        ...
+
+    @property
+    def recompiled(self) -> bool:
+        """Whether other code runs some of them."""
+        ...
+
+
 _NUMPY: Final = {name: row.numpy for name, row in BY_NAME.items()}
 
 
@@ -70,6 +91,22 @@ class _Block:
             self._arena.free(self._at, self._size)
 
 
+class Placed:
+    """Code of another making in the arena, called as spliced code is; its memory goes back with this object."""
+
+    __slots__ = ("address", "context_bytes", "size", "_block", "__weakref__")
+
+    def __init__(self, image: bytes, start: int, context_bytes: int) -> None:
+        """`image` runs wherever it lies, from its offset `start` on. Raises NotFusable when there is no room for code."""
+        try:
+            place = arena.shared()
+            at = place.put(image)
+        except arena.ArenaError as error:
+            raise NotFusable(str(error)) from error
+        self._block, self.size, self.context_bytes = _Block(place, at, len(image)), len(image), context_bytes
+        self.address = place.base + at + start
+
+
 class Code:
     """Spliced code; its memory goes back when nobody holds this object any more."""
 
@@ -89,10 +126,11 @@ class FusedKernel:
     """The compiled form of a graph. Calls are thread-safe.
 
     Calls of more than `limit` elements, and those that the native entry does not know, come to `call`, which a `director` may take over.
-    Both are set before `entry` is asked for.
+    Both are set before `entry` is asked for. What runs then runs through `heat`, where there is one, which may have better code.
     """
 
     director: Director | None = None
+    heat: Heat | None = None
 
     def __init__(self, graph: FusedGraph) -> None:
         """Raises NotFusable with the reason."""
@@ -187,7 +225,10 @@ class FusedKernel:
         if plan is None:
             return None
         made, job, pieces = plan
-        return made, *self._run(job, pieces, threads.cores() if cores is None else cores)
+        cores = threads.cores() if cores is None else cores
+        if self.heat is not None:
+            return made, *self.heat(self, made, job, pieces, cores)
+        return made, *self.run(job, pieces, cores)
 
     def plan(self, arrays: Sequence[Any], outs: Sequence[Any] | None, cores: int | None = None) -> Any:
         """(outputs, job, pieces of the job), or None where the arrays don't fit."""
@@ -232,20 +273,18 @@ class FusedKernel:
         piece = max(1, int((_PATIENCE_NS if alone else _PIECE_NS) / self.ns_per_element))
         if alone and elements <= piece:
             return common, [(pointers, dims, strides)]
-        return common, list(_split(pointers, dims, strides, piece))
+        return common, list(split(pointers, dims, strides, piece))
 
-    def _run(self, common: Any, pieces: list[Any], cores: int) -> tuple[int, int]:
+    def run(self, common: Any, pieces: list[Any], cores: int, run_piece: RunPiece | None = None) -> tuple[int, int]:
         """Run all pieces: (events noted, floating-point status)."""
         word = status = 0
-        drive = self._driver.drive
+        one = run_piece or self.run_piece
 
         def run(piece: Any) -> None:
             nonlocal word, status
-            job, kept = _packed(common, piece)
-            drive(ctypes.addressof(job))
-            word |= struct.unpack_from("<q", job, c.J_WORD)[0]
-            status |= struct.unpack_from("<q", job, c.J_STATUS)[0]
-            del kept
+            noted, raised = one(common, piece)
+            word |= noted
+            status |= raised
 
         if len(pieces) == 1 or cores == 1:
             for piece in pieces:
@@ -253,6 +292,17 @@ class FusedKernel:
         else:
             threads.workers.run(run, pieces, cores)
         return word, status
+
+    def run_piece(self, common: Any, piece: Any) -> tuple[int, int]:
+        """Run one piece by the code that `common` begins with."""
+        job, kept = _packed(common, piece)
+        self._driver.drive(ctypes.addressof(job))
+        del kept
+        return struct.unpack_from("<q", job, c.J_WORD)[0], struct.unpack_from("<q", job, c.J_STATUS)[0]
+
+    def form_of(self, repeated: int) -> tuple[int, Form]:
+        """What code for a set of repeated inputs depends on: the same for all kernels that do the same."""
+        return self.lowered.width, self._splicer.form(self.lowered, repeated, len(self.inputs))
 
 
 class Blocks:
@@ -348,7 +398,7 @@ def _axes(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[
     return dims, steps
 
 
-def _split(pointers: list[int], dims: list[int], strides: list[list[int]], target: int) -> Any:
+def split(pointers: list[int], dims: list[int], strides: list[list[int]], target: int) -> Any:
     """Parts of about `target` elements, along the slowest axis (in multiples of 4,096 elements where there is only one)."""
     rest = 1
     for dim in dims[1:]:

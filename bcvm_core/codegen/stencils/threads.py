@@ -94,6 +94,7 @@ class Workers:
         calls = self._calls
         while (call := calls.get()) is not None:
             call.work()
+            del call  # while this thread waits it keeps nothing of it
 
 
 workers = Workers()
