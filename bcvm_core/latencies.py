@@ -53,7 +53,10 @@ BUDGETS: Final = {"selected": Budget(800.0, 2000.0), "fused": Budget(15_000.0, N
 
 
 class Called(NamedTuple):
-    """A call site in a program: where it stands and what it runs. `site` is what the clock measures, `duration_us` what one call took."""
+    """A call site in a program: where it stands and what it runs. `site` is what the clock measures, `duration_us` what one call took.
+
+    `is_first`: one of the first since measuring began, which may have waited for a kernel.
+    """
 
     site: Any
     where: str
@@ -61,6 +64,7 @@ class Called(NamedTuple):
     kind: str  # "selected" or "fused"
     shapes: str
     duration_us: float = 0.0
+    is_first: bool = False
 
 
 class Dot(NamedTuple):
@@ -250,10 +254,10 @@ class Latencies:
             more, spent_ns = timing.calls - before_calls, timing.total_ns - before_ns
             if more > 0:
                 self._known[called.site] = (timing.calls, timing.total_ns, timing.longest_ns)
-                series = self._series_of(called.kind, True)
+                series, called = self._series_of(called.kind, True), called._replace(site=None, is_first=not before_calls)
                 if timing.longest_ns > max(longest_ns, timing.last_ns):
-                    series.add_spike((next(self._calls), now, called._replace(site=None, duration_us=timing.longest_ns / 1000)))
-                entry = (next(self._calls), now, called._replace(site=None, duration_us=timing.last_ns / 1000))
+                    series.add_spike((next(self._calls), now, called._replace(duration_us=timing.longest_ns / 1000)))
+                entry = (next(self._calls), now, called._replace(duration_us=timing.last_ns / 1000))
                 series.add([entry], count=more, total_us=spent_ns / 1000)
                 found = True
         return found
@@ -272,7 +276,8 @@ class Latencies:
 def words(what: Any) -> Words:
     """What an event, or a call, was: the call, the shapes of its operands, and why it went this way."""
     if isinstance(what, Called):
-        return Words(f"{what.where}: {', '.join(what.ops)}", what.shapes, "a warm call: the kernel was there")
+        reason = "one of the first calls since measuring began: it may have waited for a kernel" if what.is_first else "a warm call"
+        return Words(f"{what.where}: {', '.join(what.ops)}", what.shapes, reason)
     match type(what).__name__:
         case "Selected":
             again = "; once more, since measuring began or the pool changed" if what.again else ""

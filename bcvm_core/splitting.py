@@ -15,6 +15,7 @@ from .fusion.machine import ARITHMETIC, FUNCTION, PRODUCT
 from .fusion.machines import usable
 from .isa.program import Instruction, read_by, written_by
 from .ops import registry
+from .tiers.chains import ChainSite
 from .tiers.epilogue import EpilogueSite
 from .tiers.fuse import FusedSite, Pattern
 from .tiers.graphs import pattern_text
@@ -119,8 +120,9 @@ def splits(sites: Iterable[tuple[str, Any]]) -> Iterator[Split]:
 
 def _split(where: str, region: Region, plan: RegionRunner) -> Split:
     code = plan.code.program.instructions
-    kernels = sorted(plan.segments.items())
-    owner = {pc: k for k, (_, site) in enumerate(kernels) if _runs(site) for pc in _pcs(site)}
+    kernels = [*sorted(plan.segments.items()), *sorted(plan.chains.items())]
+    wide = sorted(range(len(kernels)), key=lambda k: _is_wide(kernels[k][1]))  # where one runs, those within it don't
+    owner = {pc: k for k in wide if not _is_wide(kernels[k][1]) or kernels[k][1].calls for pc in _pcs(kernels[k][1])}
     places: dict[int, int] = {}
     nodes = tuple(_nodes(code, owner, places))
     views = tuple(Kernel(tuple(places[pc] for pc in _pcs(site)), *_became(site)) for _, site in kernels)
@@ -132,9 +134,9 @@ def _pcs(site: FusedSite) -> tuple[int, ...]:
     return site.epilogue.pcs if isinstance(site, EpilogueSite) else site.segment.pcs
 
 
-def _runs(site: FusedSite) -> bool:
-    """Whether the ops of a site are its own; those of a product that was cut off belong to nobody, or to a segment within."""
-    return not isinstance(site, EpilogueSite) or site.calls > 0
+def _is_wide(site: FusedSite) -> bool:
+    """A product with what follows it, a chain with reductions: where it does not run its ops belong to nobody, or to segments within."""
+    return isinstance(site, EpilogueSite | ChainSite)
 
 
 def _nodes(code: Iterable[Instruction], owner: dict[int, int], places: dict[int, int]) -> Iterator[Node]:

@@ -140,7 +140,8 @@ def test_lines_and_instructions_are_linked_by_pointer_and_by_keys(open_notebook:
     focused = page.page.evaluate("() => document.activeElement.closest('.bcvm-pane').className + ' ' + document.activeElement.textContent")
     assert "bcvm-instructions" in focused and "exp" in focused
     assert board.root.locator(".bcvm-span").count() == 1  # the characters it came from
-    assert "one kernel for subtract, exp" in str(board.root.locator(".bcvm-detail").first.text_content())
+    detail = str(board.root.locator(".bcvm-detail").first.text_content())
+    assert "one kernel for " in detail and "subtract, exp" in detail  # alone, or as a part of the chain of all five
     page.page.keyboard.press("Escape")
     assert board.root.locator("tr.bcvm-pinned").count() == 0
     _find_and_heat(page, board, pictures)
@@ -256,7 +257,6 @@ def test_latencies_are_dots_that_can_be_asked(open_notebook: Any, lab: Any, pict
     page.wait(lambda: board.state() == "paused", "the pause", 5)
     held = warm.text_content()
     board.root.get_by_label("Show dots whose text holds").fill("tanh")
-    page.page.keyboard.press("Escape")
     box = table.get_by_role("checkbox", name="Show tier 1, select")
     cold = board.root.locator("path.bcvm-dots.bcvm-dots-selected:not(.bcvm-warm)")
     page.page.wait_for_timeout(300)
@@ -283,7 +283,7 @@ def test_latencies_are_dots_that_can_be_asked(open_notebook: Any, lab: Any, pict
 SIZES = """
 row, big = np.ones((1, 1000), np.float32), np.ones((2000, 1000), np.float32)
 def mixed(row, big):
-    return np.exp(np.tanh(row) * 2.0 + 1.0) * big + big.mean()
+    return np.exp(np.tanh(row) * 2.0 + 1.0) * big + np.cumsum(row, axis=1)
 until = time.time() + {seconds}
 n = 0
 while time.time() < until:

@@ -86,7 +86,7 @@ def _lines(region: Region, found: Fusion) -> Iterator[str]:
     yield f"{title(region)} ({region['runs']:,} runs)"
     yield f"    {' -> '.join([node['op'] + f' [{name}]' for node, name in zip(region['nodes'], names(region), strict=True)])}"
     for number, kernel in enumerate(region["kernels"], 1):
-        yield from (f"    kernel {number}, {pattern}" for pattern in kernel["patterns"])
+        yield from (f"    {fact}" for fact in _facts(region, number))
         for decision in kernel["decisions"]:
             yield f"    kernel {number} on {decision['operands']}, by {decision['source']} figures:"
             if decision["mismatch"]:
@@ -99,6 +99,13 @@ def _lines(region: Region, found: Fusion) -> Iterator[str]:
         yield f"    last left to Python: {region['reason']}"
 
 
+def _facts(region: Region, number: int) -> list[str]:
+    """What became of the patterns of a kernel, which is counted from 1."""
+    kernel = region["kernels"][number - 1]
+    ops = ", ".join(region["nodes"][n]["op"] for n in kernel["nodes"])
+    return [f"kernel {number} ({ops}), {pattern}" for pattern in kernel["patterns"]]
+
+
 def as_html(found: Fusion) -> str:
     """Each region as a graph; its decisions as tables; the latest decision on the roofline."""
     return "".join(f"<p><b>{html.escape(title(region))}</b></p>{graph(region)}{_tables(region, found)}" for region in found["regions"])
@@ -108,7 +115,7 @@ def _tables(region: Region, found: Fusion) -> str:
     cores = found["roof"]["cores"] if found["roof"] is not None else 1
     out = ""
     for number, kernel in enumerate(region["kernels"], 1):
-        out += "".join(f"<p><small>kernel {number}, {html.escape(pattern)}</small></p>" for pattern in kernel["patterns"])
+        out += "".join(f"<p><small>{html.escape(fact)}</small></p>" for fact in _facts(region, number))
         for decision in kernel["decisions"]:
             rows = "".join(_row(decision, candidate, cores) for candidate in decision["candidates"])
             rows += f"<tr><td>[REJECTED] {html.escape(decision['mismatch'])}</td></tr>" if decision["mismatch"] else ""

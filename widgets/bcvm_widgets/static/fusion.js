@@ -106,7 +106,8 @@ class FusionView {
   }
 
   drawFacts(region, call) {
-    const facts = region.kernels.flatMap((kernel, k) => kernel.patterns.map((pattern) => `kernel ${k + 1}, ${pattern}`));
+    const ops = (kernel) => kernel.nodes.map((n) => region.nodes[n].op).join(", ");
+    const facts = region.kernels.flatMap((kernel, k) => kernel.patterns.map((pattern) => `kernel ${k + 1} (${ops(kernel)}), ${pattern}`));
     if (!region.kernels.length) facts.push("no kernel of several ops: nothing here is fused");
     if (call?.decision.mismatch) facts.push(`[REJECTED] ${call.decision.mismatch}`);
     if (region.reason) facts.push(`last left to Python: ${region.reason}`);
