@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,7 @@ _MAX_SHAPES: Final = 256
 class ChainSite(FusedSite):
     """One chain at run time: called as a `FusedSite` is. Operands that it does not take cost a look into `met`."""
 
-    __slots__ = ("chains", "met", "misfits", "decided", "uses", "number", "latest")
+    __slots__ = ("chains", "met", "misfits", "decided", "uses", "number")
 
     def __init__(self, segment: Segment, *, uniform: bool = False) -> None:
         """`uniform`: under MindSpore's rules, which are NumPy's for float32 and for most ops."""
@@ -51,7 +51,6 @@ class ChainSite(FusedSite):
         self.uses: dict[Chain, Use] = {}
         self.number = next(_numbers)
         self.met: dict[tuple[Any, ...], Chain | None] = {}  # by shapes and types of operands
-        self.latest: dict[tuple[Any, ...], Callable[..., Any]] = {}  # element types -> the entry that ran last for them
 
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
@@ -73,10 +72,6 @@ class ChainSite(FusedSite):
             else:
                 use.calls += 1
         return result
-
-    def entry_of(self, values: Sequence[Any]) -> Callable[..., Any] | None:
-        """As in the base class."""
-        return self.latest.get(tuple([v.dtype for v in values]))
 
     def _meet(self, *values: Any) -> Any:
         """A call with operands of another kind than those before, or of one that has no plan."""
@@ -204,7 +199,7 @@ class ChainSite(FusedSite):
         self.decided.clear()
         self.met.clear()
         self.patterns.clear()
-        self.latest.clear()
+        self.entries.clear()
 
     def prepare(self, dtype: Any) -> None:
         """Nothing is known beforehand of shapes, by which chains are planned; their kernels over rows are asked for."""
