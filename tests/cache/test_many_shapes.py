@@ -37,6 +37,7 @@ def test_ten_thousand_shapes_take_no_memory_after_the_first_five_hundred(reposit
     done = subprocess.run([sys.executable, "-c", CODE], cwd=repository, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     settled, middle, last = (json.loads(done.stdout)[key] for key in ("500", "5000", "10000"))
-    assert settled[1:] == middle[1:] == last[1:], "kernels and code are those of the first shapes"
+    assert middle[1:] == last[1:], "kernels and code are those of the first shapes"
+    assert last[1] <= 5, "the first chain; one for rows, one for a single row; two that run until kernels over rows are there"
     assert last[0] - settled[0] < 4096, f"{last[0] - settled[0]} KB more after 10,000 shapes than after 500"
     assert last[0] - middle[0] < 2048

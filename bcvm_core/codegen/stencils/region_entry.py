@@ -95,7 +95,6 @@ class NativeSite:
         self.entry = entry
         self.owner: Any = None  # whose kernel it runs, and the hits before it did
         self.base = 0
-        self._left: list[Any] = []  # kernels that calls may still be in
         self.guards = tuple(guards)
         self.record = _Record(c.S_SIZE)
         self._write(
@@ -141,13 +140,10 @@ class NativeSite:
         return int(struct.unpack_from("<q", self.record, c.S_RUNNING)[0])
 
     def use(self, entry: Any) -> None:
-        """Run another kernel from now on."""
+        """Run another kernel from now on. A call that has given the lock away holds on to the one that it is in."""
         if entry is not self.entry and available(entry):
             self._write(*_kernel_words(entry), (c.S_PLAIN, ctypes.addressof(config.plain)))
-            self._left = [*(self._left if self.running else ()), self.entry]
             self.entry = entry
-        if self._left and not self.running:
-            self._left = []
 
     def drop(self) -> bool:
         """Leave all calls to the region until `use`; False, and nothing is done, while a call is in the kernel."""
@@ -155,7 +151,7 @@ class NativeSite:
         if self.running:
             self._write((c.S_PLAIN, ctypes.addressof(config.plain)))
             return False
-        self.entry, self._left = None, []
+        self.entry = None
         return True
 
 
