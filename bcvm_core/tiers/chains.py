@@ -109,7 +109,8 @@ class ChainSite(FusedSite):
 
         try:
             kind = kind_of(values, tuple([_name_of(v) for v in values]))
-        except NotFusable as error:
+        except NotFusable as error:  # by shapes and types alone, so that it is known the next time
+            self._remember(tuple([(v.shape, v.dtype) for v in values]), None)
             self._refuse(str(error))
             return None
         if kind not in self.chains:
