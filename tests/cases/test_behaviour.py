@@ -5,13 +5,18 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import warnings
 import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bcvm_core import config
+from bcvm_core.cache.memory import code_cache
+from bcvm_core.events import Lowered, Spliced, bus
 from bcvm_core.jit import jit
+from tests.bench.code_memory import resident_kb
 
 
 @jit
@@ -93,3 +98,48 @@ def test_c83_new_shapes_are_no_new_versions() -> None:
     check(1, 5)
     assert f.stats().bound == before
     assert f.stats().share() == 1.0
+
+
+def test_c54_five_hundred_shapes_are_a_few_kernels() -> None:
+    @jit
+    def f(x: Any) -> Any:
+        return ((x * 2 + 1) / (x.shape[0] + 1)).sum(0)
+
+    memory = {}
+    with config.override(cache_size=64):
+        before = code_cache.figures()
+        for n in range(1, 501):
+            np.testing.assert_allclose(f(np.ones((n, 4), np.float32)), np.full(4, 3 * n / (n + 1)), rtol=1e-5)
+            if n in (100, 500):
+                memory[n] = resident_kb()
+        after = code_cache.figures()
+    assert sum(after.misses.values()) - sum(before.misses.values()) <= 3
+    assert after.entries <= 64
+    assert f.stats().bound <= 3
+    assert memory[500] - memory[100] < 20 << 10
+
+
+def test_c59_values_make_no_versions_of_inner_functions() -> None:
+    @jit
+    def h(x: Any, k: int) -> Any:
+        return x * k
+
+    @jit
+    def g(x: Any, k: int) -> Any:
+        return h(x, k) + 1
+
+    @jit
+    def f(x: Any, k: int) -> Any:
+        return g(x, k) - 1
+
+    heard: list[object] = []
+    stop = bus.subscribe(lambda event: heard.append(event) if isinstance(event, Lowered | Spliced) else None)
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for k in range(1, 51):
+                assert f(np.ones(3), k).tolist() == [k] * 3
+    finally:
+        stop()
+    assert len(heard) <= 10
+    assert len(told) <= 1
