@@ -54,9 +54,8 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-        if name in ("enabled", "fuse", "force_tier"):
-            off = not getattr(self, "enabled", True) or not getattr(self, "fuse", True) or getattr(self, "force_tier", None) is not None
-            _mark(OFF, off)
+        if name in ("enabled", "fuse", "force_tier") and self is globals().get("current"):
+            _mark_off(self)
 
     enabled: bool = True  # BCVM_DISABLE=1 turns everything off
     bytecode_vm: bool = False  # MS_ENABLE_BYTECODE_VM=1 runs every `nn.Cell` through the VM, as `bcvm.enable()` does (read once)
@@ -115,7 +114,12 @@ def _from_environment() -> Config:
     )
 
 
+def _mark_off(knobs: Config) -> None:
+    _mark(OFF, not knobs.enabled or not knobs.fuse or knobs.force_tier is not None)
+
+
 current = _from_environment()
+_mark_off(current)
 
 
 def watched(on: bool) -> None:

@@ -1,4 +1,4 @@
-"""Readiness: whether the machine code that fused kernels are made of is there."""
+"""Readiness: whether the machine code that fused kernels are made of, and what was asked for already, is there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import time
 def ready(timeout_s: float = 180.0) -> bool:
     """Wait until fused kernels can be spliced. True then; False where there are none for this machine, or the time is over.
 
-    Their stencils are compiled once per machine, in the background, in a few seconds; programs run meanwhile, op by op. Calling this is
-    for those who measure, or who want the same listing at each run.
+    Their stencils are compiled once per machine, in the background, in a few seconds; programs run meanwhile, op by op. So are kernels
+    over rows (softmax, sums) when they are first asked for: this waits for those that were. Calling it is for those who measure, or who
+    want the same listing at each run.
     """
+    from .codegen import loops
     from .codegen.stencils.driver import driver
     from .codegen.stencils.library import family
     from .codegen.stencils.target import WIDTHS
@@ -23,4 +25,4 @@ def ready(timeout_s: float = 180.0) -> bool:
         if any(loop.failed for loop in wanted) or time.monotonic() > deadline:
             return False
         time.sleep(0.05)
-    return True
+    return loops.wait(max(0.0, deadline - time.monotonic()))

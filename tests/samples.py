@@ -121,7 +121,7 @@ _SPECIAL: dict[str, Callable[[], list[Sample]]] = {
     "attention": lambda: [call(tensor((2, 3, 4)), tensor((2, 5, 4), seed=3), tensor((2, 5, 6), seed=4))],
     "embedding": lambda: [call(INDEX, tensor((5, 4)))],
     "interpolate": lambda: [call(images(), size=(7, 3)), call(images(), size=(10, 12), mode="bilinear")],
-    "cross_entropy": lambda: [call(matrix(), np.array([1, 3, 0]))],
+    "cross_entropy": lambda: [call(matrix(dtype), np.array([1, 3, 0])) for dtype in FLOATS],
     "binary_cross_entropy": lambda: [call(matrix() / 3, matrix() / 3)],
     "normal": lambda: [call(shape=(2, 3), key=key())],
     "uniform": lambda: [call(shape=(2, 3), key=key())],

@@ -77,7 +77,8 @@ def test_nbval_finds_the_same_outputs_and_would_notice_others(kernel_installed: 
     wrong.cells = [nbformat.v4.new_code_cell("import numpy as np\nint((np.ones(3) * 14).sum())", outputs=[output], execution_count=1)]
     nbformat.write(wrong, tmp_path / "wrong.ipynb")
     options = ["-rf", "--color=no", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
-    printed = _run("pytest", *options, "--nbval", "--nbval-kernel-name", kernel_installed, *map(str, NOTEBOOKS), str(tmp_path), status=1)
+    options += ["--nbval", "--nbval-kernel-name", kernel_installed, "--nbval-sanitize-with", str(Path(__file__).parent / "sanitize.cfg")]
+    printed = _run("pytest", *options, *map(str, NOTEBOOKS), str(tmp_path), status=1)
     failed = [line for line in printed.splitlines() if line.startswith("FAILED")]
     assert len(failed) == 1 and "wrong.ipynb" in failed[0], printed
     assert " passed" in printed

@@ -21,7 +21,7 @@ import numpy as np
 
 def act(x):
     y = np.maximum(x * 2.0, 0.0) + 1.0
-    return y.sum(axis=1)
+    return y.cumsum(axis=1)
 """
 CELL = """
 x = np.ones((4, 8), np.float32)
@@ -49,7 +49,7 @@ def test_ops_of_one_kernel_are_marked_as_fused(notebook: Notebook) -> None:
     notebook.run(CELL)
     found = _choices(notebook)
     assert {op: choice["tier"] for op, (choice, _) in found.items()} == {
-        "multiply": "fused", "maximum": "fused", "add": "fused", "sum": "selected",
+        "multiply": "fused", "maximum": "fused", "add": "fused", "cumsum": "selected",
     }  # fmt: skip
     assert found["maximum"][0]["signature"] == "one kernel for multiply, maximum, add"
 
@@ -66,7 +66,7 @@ def test_a_clock_measures_the_kernel_and_not_its_ops(notebook: Notebook) -> None
     assert found["multiply"][1]["total_us"] > 0
     assert not found["maximum"][1]["total_us"]
     assert not found["add"][1]["total_us"]
-    assert found["sum"][1]["total_us"] > 0
+    assert found["cumsum"][1]["total_us"] > 0
 
 
 def test_runs_are_counted_by_machine_code_too(notebook: Notebook) -> None:
@@ -111,7 +111,7 @@ def test_a_line_is_no_better_than_the_plainest_of_its_kernels(notebook: Notebook
 def test_a_kernel_that_was_recompiled_has_a_mark_of_its_own(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("llvmlite")
     monkeypatch.setattr("bcvm_core.tiers.race.ENOUGH", 10.0)
-    notebook.run(FUNCTION.replace(".sum(axis=1)", ""))
+    notebook.run(FUNCTION.replace(".cumsum(axis=1)", ""))
     with bcvm.override(hot_threshold_ms=0.0):
         for _ in range(20):
             notebook.run("x = np.ones((64, 512), np.float32)\nfor _ in range(60):\n    s = act(x)\n")
