@@ -24,11 +24,13 @@ from .test_protocol import conforms
 
 @pytest.fixture
 def latencies() -> Iterator[Latencies]:
+    before = bus._listeners  # what other tests of this process have left
     made = Latencies()
     made.open()
+    assert len(bus._listeners) > len(before)
     yield made
     made.close()
-    assert not bus.active
+    assert bus._listeners == before
 
 
 def _select(us: float, op: str = "add") -> None:
