@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from .. import config, dtypes
 from ..cache.memory import FIRST, SITE, code_cache
 from ..codegen.stencils.graph import NotFusable
@@ -23,14 +21,12 @@ from ..fusion.segments import Segment
 from .clock import clock
 from .fuse import RETRY_NS, WAITING, FusedSite, Pattern, Use
 from .graphs import inputs_of
-from .pool import pool
 
 if TYPE_CHECKING:
     from ..codegen.rows.chain import Chain
     from ..fusion.decisions import Decision, Record
     from .chain_plan import Kind
 
-_ndarray: Final = np.ndarray
 _numbers: Final = itertools.count()  # of sites, by which the code cache knows their chains
 _MAX_KINDS: Final = 64
 _BY_RULE: Final = frozenset(("max", "min", "any", "all"))  # MindSpore's own results or rules
@@ -54,16 +50,10 @@ class ChainSite(FusedSite):
 
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
-        if state & config.OFF:
+        types = self._admitted(values, state)
+        if types is None:
             return None
-        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.segment.names):
-            return self._refuse("one of its ops has kernels or rules of your own")
-        key = []
-        for value in values:
-            if type(value) is not _ndarray or not value.ndim:
-                return self._refuse("an operand without axes is promoted by its value, or is no plain array")
-            key.append(value.dtype)
-        use = self.entries.get(tuple(key))
+        use = self.entries.get(types)
         entry = self._meet if use is None else use.fn
         result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
         if result is not None:

@@ -173,18 +173,11 @@ class FusedSite:
 
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
-        if state & config.OFF:
+        types = self._admitted(values, state)
+        if types is None:
             return None
-        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.segment.names):
-            return self._refuse("one of its ops has kernels or rules of your own")
-        key = []
-        for value in values:
-            if type(value) is not _ndarray or not value.ndim:
-                return self._refuse("an operand without axes is promoted by its value, or is no plain array")
-            key.append(value.dtype)
         if not self.joined and any(v.shape != values[0].shape for v in values):
             return self._refuse(self.refusal or f"shape mismatch: {shapes_text(values)}: outputs of several sizes")
-        types = tuple(key)
         try:
             use = self.entries[types]
         except KeyError:
@@ -195,6 +188,21 @@ class FusedSite:
         if result is not None:
             use.calls += 1
         return result
+
+    def _admitted(self, values: Sequence[Any], state: int) -> tuple[Any, ...] | None:
+        """The element types of operands that may be fused while `config.plain` is `state`; None, and why not is noted."""
+        if state & config.OFF:
+            return None
+        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.segment.names):
+            self._refuse("one of its ops has kernels or rules of your own")
+            return None
+        types = []
+        for value in values:
+            if type(value) is not _ndarray or not value.ndim:
+                self._refuse("an operand without axes is promoted by its value, or is no plain array")
+                return None
+            types.append(value.dtype)
+        return tuple(types)
 
     @property
     def calls(self) -> int:

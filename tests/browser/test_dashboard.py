@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -270,11 +271,7 @@ def test_latencies_are_dots_that_can_be_asked(open_notebook: Any, lab: Any, pict
     page.page.wait_for_timeout(700)
     assert warm.text_content() == held
     board.root.get_by_label("Show dots whose text holds").fill("")
-    for theme in ("Light", "Dark"):
-        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
-        page.page.wait_for_timeout(700)
-        board.root.screenshot(path=pictures / f"dashboard_latencies_{theme.lower()}.png")
-    page.command("apputils:change-theme", theme="JupyterLab Light")
+    _in_both_themes(page, lambda theme: board.root.screenshot(path=pictures / f"dashboard_latencies_{theme}.png"))
     board.button("Stop").click()
     page.wait(lambda: not board.busy(), "the interrupt", 10)
     assert page.foreign == []
@@ -319,11 +316,7 @@ def test_regions_are_graphs_and_candidates_can_be_compared(open_notebook: Any, l
     page.wait(lambda: graph.locator(".bcvm-cut").count() > cuts, "the other cut", 5)
     assert board.root.locator(".bcvm-plot svg[aria-label^=Roofline]").count() == 1
     table.locator("button").first.click()
-    for theme in ("Light", "Dark"):
-        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
-        page.page.wait_for_timeout(700)
-        board.root.screenshot(path=pictures / f"dashboard_fusion_{theme.lower()}.png")
-    page.command("apputils:change-theme", theme="JupyterLab Light")
+    _in_both_themes(page, lambda theme: board.root.screenshot(path=pictures / f"dashboard_fusion_{theme}.png"))
     board.button("Stop").click()
     page.wait(lambda: not board.busy(), "the interrupt", 15)
     assert page.foreign == []
@@ -351,12 +344,20 @@ def test_it_can_be_read_where_no_widget_runs(open_notebook: Any, lab: Any, pictu
     assert page.foreign == []
 
 
-def _pictures(page: Any, board: Board, folder: Path, name: str) -> None:
-    for theme in ("Light", "Dark"):
-        page.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+def _in_both_themes(page: Any, take: Callable[[str], None]) -> None:
+    """`take` with the name of each theme while it is on; the light one afterwards."""
+    for theme in ("light", "dark"):
+        page.command("apputils:change-theme", theme=f"JupyterLab {theme.title()}")
         page.page.wait_for_timeout(700)
+        take(theme)
+    page.command("apputils:change-theme", theme="JupyterLab Light")
+
+
+def _pictures(page: Any, board: Board, folder: Path, name: str) -> None:
+    def take(theme: str) -> None:
         board.root.locator(".bcvm-instructions tr.bcvm-role-op").nth(3).hover()
         page.page.wait_for_timeout(150)
-        board.root.screenshot(path=folder / f"{name}_{theme.lower()}.png")
-        page.page.screenshot(path=folder / f"{name}_{theme.lower()}_page.png")
-    page.command("apputils:change-theme", theme="JupyterLab Light")
+        board.root.screenshot(path=folder / f"{name}_{theme}.png")
+        page.page.screenshot(path=folder / f"{name}_{theme}_page.png")
+
+    _in_both_themes(page, take)

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 AGAIN = 3
-Make = Callable[[tuple[int, ...], int], Any]
 Step = tuple[tuple[Any, ...], tuple[Any, ...]]  # what makes the size, operands
 
 
@@ -57,7 +56,7 @@ def generator(x: Any, style: Any, wide: bool) -> Any:
     return y * 2.0 - sigmoid(y)
 
 
-def detector_steps(make: Make, rng: random.Random) -> Iterator[Step]:
+def detector_steps(make: Library, rng: random.Random) -> Iterator[Step]:
     head = make((32, 8), 3)
     while True:
         batch, places, channels = rng.randint(1, 8), rng.randint(16, 256), 16 * rng.randint(1, 4)
@@ -65,16 +64,16 @@ def detector_steps(make: Make, rng: random.Random) -> Iterator[Step]:
         yield (batch, places, channels), operands
 
 
-def language_steps(make: Make, rng: random.Random) -> Iterator[Step]:
+def language_steps(make: Library, rng: random.Random) -> Iterator[Step]:
     square = [make((64, 64), seed) for seed in range(3)]
     up, down = make((64, 256), 4), make((256, 64), 5)
     while True:
         batch, length = rng.randint(1, 4), rng.randint(1, 128)
-        mask = make.like(np.triu(np.full((length, length), -1e9, np.float32), 1))  # type: ignore[attr-defined]
+        mask = make.like(np.triu(np.full((length, length), -1e9, np.float32), 1))
         yield (batch, length), (make((batch, length, 64), 7), *square, up, down, mask)
 
 
-def generator_steps(make: Make, rng: random.Random) -> Iterator[Step]:
+def generator_steps(make: Library, rng: random.Random) -> Iterator[Step]:
     while True:
         rows, columns, wide = rng.randint(1, 64), rng.randint(1, 512), rng.random() < 0.5
         yield (rows, columns, wide), (make((rows, columns), 1), make((columns,), 2), wide)
@@ -94,7 +93,8 @@ class Library:
     ) -> None:
         globals().update(words)
         self.like, self.compiled, self.wait = like, compiled, wait or (lambda y: y)
-        self.figures: Callable[[], dict[str, Any]] = dict
+        self.begin: Callable[[], None] = lambda: None  # before each step
+        self.figures: Callable[[], dict[str, Any]] = dict  # what it counted since it was asked last
 
     def __call__(self, shape: tuple[int, ...], seed: int) -> Any:
         return self.like((np.random.default_rng(seed).standard_normal(shape) * 0.3).astype(np.float32))
@@ -143,7 +143,7 @@ def _bcvm() -> Library:
         return found
 
     library.figures = figures
-    library.begin = lambda: spent.append(0.0)  # type: ignore[attr-defined]
+    library.begin = lambda: spent.append(0.0)
     return library
 
 
@@ -188,12 +188,12 @@ def timed(library: Library, call: Callable[..., Any], operands: tuple[Any, ...])
 def run(library: Library, name: str, steps: int) -> dict[str, Any]:
     """Microseconds of every step, and of a warm call of its size."""
     function, stream = WORKLOADS[name]
-    call, begin = library.compiled(function), getattr(library, "begin", lambda: None)
+    call = library.compiled(function)
     source = stream(library, random.Random(name))
     times, sizes, kept = [], [], {}
     for _ in range(steps):
         size, operands = next(source)
-        begin()
+        library.begin()
         times.append(timed(library, call, operands))
         sizes.append(size)
         kept[size] = operands
@@ -201,7 +201,7 @@ def run(library: Library, name: str, steps: int) -> dict[str, Any]:
     warm = dict.fromkeys(kept, math.inf)
     for _ in range(AGAIN):
         for size, operands in kept.items():
-            begin()
+            library.begin()
             warm[size] = min(warm[size], timed(library, call, operands))
     library.figures()
     return {"times": times, "warm": [warm[size] for size in sizes], "sizes": len(kept), **figures}

@@ -182,7 +182,7 @@ class BcvmFunction(worker.Peer):
         import bcvm_core as bcvm
 
         if network != "bert":
-            raise NotImplementedError("written for the encoder")
+            raise ValueError(f"no {network} as a function: only the encoder is written as one")
         weights = data.bert_weights(layers)
         parts, function = own.by_layer(weights, layers), bcvm.jit(own.encoder)
         return lambda ids, mask: function(ids, mask, weights, parts)
