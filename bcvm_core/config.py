@@ -97,7 +97,7 @@ def _from_environment() -> Config:
         fuse=_flag("BCVM_FUSE", True),
         site_cache=max(1, _int("BCVM_SITE_CACHE", 64)),
         cache_size=_int("BCVM_CACHE_SIZE", 200),
-        cache_ttl_s=float(_int("BCVM_CACHE_TTL", 300)),
+        cache_ttl_s=_float("BCVM_CACHE_TTL", 300.0),
         cache_bytes=_int("BCVM_CACHE_BYTES", 32 << 20),
         fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
         onednn=os.environ.get("BCVM_ONEDNN") or "auto",

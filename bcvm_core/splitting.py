@@ -17,7 +17,7 @@ from .isa.program import Instruction, read_by, written_by
 from .ops import registry
 from .tiers.chains import ChainSite
 from .tiers.epilogue import EpilogueSite
-from .tiers.fuse import FusedSite, Pattern
+from .tiers.fuse import FusedSite
 from .tiers.graphs import pattern_text
 from .vm.region import Region, RegionRunner
 
@@ -161,14 +161,10 @@ def _became(site: FusedSite) -> tuple[tuple[str, ...], tuple[DecisionView, ...]]
         done = "prepared" if pattern.prepared else "spliced at first use"
         fate = f"{done} in {pattern.splice_us:.0f} µs" if pattern.kernel is not None else f"[REJECTED] {pattern.reason}"
         patterns.append(f"{pattern_text(pattern.inputs)}: {fate}")
-        records += _records(pattern)
+        records += pattern.records
     if site.refusal:
         patterns.append(f"[REJECTED] {site.refusal}")
     return tuple(patterns), tuple(map(_decision, records[-DECISIONS:]))
-
-
-def _records(pattern: Pattern) -> list[Record]:
-    return [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
 
 
 def _decision(record: Record) -> DecisionView:

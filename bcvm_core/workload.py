@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
@@ -21,11 +21,16 @@ from .cache import tuning
 from .cache.tuning import Call, Kernel
 from .errors import BcvmError
 from .profiler import place_text
+from .tiers.chains import ChainSite
 from .tiers.fuse import FusedSite, Use
 from .version import __version__
 
 FORMAT: Final = 1
 _plain_call: Final = FusedSite.__call__
+_PLAIN: Final[dict[type, Callable[..., Any]]] = {
+    FusedSite: _plain_call,
+    ChainSite: ChainSite.__call__,
+}  # the kinds of sites whose kernels the code cache keeps
 _recorders: list[Recorder] = []
 _lock: Final = threading.Lock()
 
@@ -97,12 +102,13 @@ def record(path: str | os.PathLike[str]) -> Recorder:
 
 def _turn(on: bool) -> None:
     config.recorded(on)
-    setattr(FusedSite, "__call__", _recorded_call if on else _plain_call)  # noqa: B010
+    for kind, plain in _PLAIN.items():
+        setattr(kind, "__call__", _recorded_call if on else plain)  # noqa: B010
 
 
 def _recorded_call(self: FusedSite, *values: Any) -> Any:
-    """`FusedSite.__call__` while somebody records."""
-    result = _plain_call(self, *values)
+    """`__call__` while somebody records."""
+    result = _PLAIN[type(self)](self, *values)
     if result is not None:
         use = self.entries.get(tuple(v.dtype for v in values))
         if use is not None and use.key is not None:

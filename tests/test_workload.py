@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,25 @@ def test_nothing_is_left_of_recording(recorded: Path) -> None:
     size = recorded.stat().st_size
     bcvm.jit(lambda x: x + 1.0)(np.ones(3))
     assert recorded.stat().st_size == size
+
+
+def test_chains_of_rows_are_recorded_too(tmp_path: Path) -> None:
+    if not bcvm.ready():
+        pytest.skip("there are no stencils for this machine")
+
+    @bcvm.jit
+    def f(x: Any) -> Any:
+        return ((x * 2.0 + 1.0) ** 2).sum(axis=-1)
+
+    deadline = time.monotonic() + 120
+    while "spliced at first use" not in f.explain() and time.monotonic() < deadline:
+        f(np.ones((4, 6), np.float32))
+        time.sleep(0.02)
+    with bcvm.record(tmp_path / "chains.rec") as r:
+        for n in range(2, 12):
+            f(np.ones((n, 6), np.float32))
+    assert r.calls == 10
+    assert {call.kernel.code_bytes > 0 for call in workload.read(tmp_path / "chains.rec")} == {True}
 
 
 def test_replaying_with_room_splices_what_the_program_spliced(recorded: Path) -> None:

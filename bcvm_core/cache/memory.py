@@ -181,7 +181,7 @@ class CodeCache:
     def _shrink(self, limits: Limits) -> None:
         """Evict what was not used for longest, a few more than needed so that not every new kernel has to look."""
         order = sorted(self._entries.values(), key=lambda e: (e.used_s, e.recent, e.number))
-        order.pop()  # the newest is what all this is for
+        order.remove(max(order, key=lambda e: e.number))  # the newest is what all this is for
         room = limits.size - limits.size // 16 if len(self._entries) > limits.size else limits.size
         for entry in order:
             if len(self._entries) <= room and self._bytes <= limits.code_bytes:

@@ -36,6 +36,11 @@ class Epilogue:
         """Registers that it reads: the product's operands, then what the tail takes beside the product."""
         return (*self.operands, *self.tail.inputs[1:])
 
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The registers that it writes for others."""
+        return self.tail.outputs
+
 
 def find(program: Program, barred: frozenset[int] = frozenset()) -> list[Epilogue]:
     """The epilogues of a straight-line program, in order. Instructions in `barred` belong to none."""

@@ -7,11 +7,9 @@ what they need allows: all elementwise work between two reductions is one kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from ..codegen.rows import chain
 from ..codegen.rows.kernels import cost_ns
@@ -21,6 +19,7 @@ from ..codegen.stencils.kernel import FusedKernel
 from ..dtypes import BY_NAME
 from ..fusion.chains import ROW_OPS
 from ..fusion.segments import Scalar, Segment, SegmentOp
+from .graphs import full_shape
 
 _EPS: Final = {"layer_norm": 1e-5, "rms_norm": 1e-6}
 _FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
@@ -395,11 +394,7 @@ def _counted(axes: Any, ndim: int) -> list[int] | None:
     return found if len(set(found)) == len(found) else None
 
 
-def kind_of(values: Iterable[Any], names: tuple[str, ...]) -> Kind:
+def kind_of(values: Sequence[Any], names: tuple[str, ...]) -> Kind:
     """The kind of arrays of these types. Raises NotFusable for shapes that do not broadcast."""
-    arrays = list(values)
-    try:
-        full = np.broadcast_shapes(*[x.shape for x in arrays])
-    except ValueError:
-        raise NotFusable("shape mismatch: " + " vs ".join(str(list(x.shape)) for x in arrays)) from None
-    return Kind(len(full), names, tuple([chain.presence_of(x, len(full)) for x in arrays]))
+    ndim = len(full_shape(values))
+    return Kind(ndim, names, tuple([chain.presence_of(x, ndim) for x in values]))

@@ -19,8 +19,8 @@ from ..codegen.stencils.kernel import engine
 from ..codegen.stencils.library import is_ready
 from ..fusion.segments import Segment
 from .clock import clock
-from .fuse import RETRY_NS, WAITING, FusedSite, Pattern, Use
-from .graphs import inputs_of
+from .fuse import WAITING, FusedSite, Pattern, Use
+from .graphs import inputs_of, type_name
 
 if TYPE_CHECKING:
     from ..codegen.rows.chain import Chain
@@ -67,7 +67,7 @@ class ChainSite(FusedSite):
         """A call with operands of another kind than those before, or of one that has no plan."""
         key = tuple([(v.shape, v.dtype) for v in values])
         known = key in self.met
-        found = self.met[key] if known else self._chain_for(values)
+        found = self.met[key] if known else self._chain_for(key, values)
         if found is None:
             return None
         before, started = self.misfits, time.perf_counter_ns()
@@ -76,11 +76,12 @@ class ChainSite(FusedSite):
             if self.misfits != before:
                 self._remember(key, None)
             return None
-        if not known:
+        record = self.decided.get(found)
+        if not known and record is not None:  # another thread's kernel may have evicted it meanwhile
             self._remember(key, found)
-            self.decided[found].measured.note(time.perf_counter_ns() - started)
+            record.measured.note(time.perf_counter_ns() - started)
         use = self.uses.get(found)
-        if use is not None:  # it was evicted meanwhile otherwise
+        if use is not None:
             self.entries[use.types] = use
         return result
 
@@ -93,14 +94,14 @@ class ChainSite(FusedSite):
         self.misfits += 1
         self.refusal = "operands that do not lie in rows, or rows that are too long for the cache"
 
-    def _chain_for(self, values: Sequence[Any]) -> Chain | None:
+    def _chain_for(self, key: tuple[Any, ...], values: Sequence[Any]) -> Chain | None:
         """The chain for operands like these, planned when they come first."""
         from .chain_plan import kind_of
 
         try:
-            kind = kind_of(values, tuple([_name_of(v) for v in values]))
+            kind = kind_of(values, tuple(map(type_name, values)))
         except NotFusable as error:  # by shapes and types alone, so that it is known the next time
-            self._remember(tuple([(v.shape, v.dtype) for v in values]), None)
+            self._remember(key, None)
             self._refuse(str(error))
             return None
         if kind not in self.chains:
@@ -111,7 +112,7 @@ class ChainSite(FusedSite):
             self._make(kind, values)
         found = self.chains.get(kind)
         if found is None and kind in self.chains:
-            self._remember(tuple([(v.shape, v.dtype) for v in values]), None)
+            self._remember(key, None)
         return found
 
     def _make(self, kind: Kind, values: Sequence[Any]) -> None:
@@ -126,15 +127,15 @@ class ChainSite(FusedSite):
         except (NotFusable, NotReady) as error:
             pattern.reason = str(error)
             if WAITING in pattern.reason:
-                self.retry_ns = time.perf_counter_ns() + RETRY_NS
-                self._fall_back(started)
+                self._wait(started)
                 self._refuse(pattern.reason)
                 return
+        self.waiting_ns = 0
         if len(self.chains) >= _MAX_KINDS:
             self._forget()
         pattern.kernel, pattern.splice_us = made, (time.perf_counter_ns() - started) / 1000
         self.chains[kind] = made
-        self.patterns[len(self.chains)] = pattern
+        self.patterns[max(self.patterns, default=0) + 1] = pattern
         if made is not None:
             self.refusal = ""
             self._announce(pattern, values)
@@ -202,13 +203,6 @@ class ChainSite(FusedSite):
             for op in self.segment.names:
                 if op in ROW_OPS and "eps" not in ROW_OPS[op].attrs:
                     row_loop(op, name)
-
-
-def _name_of(value: Any) -> str:
-    name = dtypes.name_of(value.dtype)
-    if name is None:
-        raise NotFusable(f"no stencils for the type {value.dtype}")
-    return name
 
 
 def _decided(segment: Segment, described: Any) -> Decision:

@@ -20,14 +20,13 @@ from ..codegen.stencils.graph import Input, NotFusable
 from ..fusion import decisions, epilogue_decisions, epilogues
 from ..fusion.groups import Value
 from ..ops import products
-from .fuse import FusedSite
+from .fuse import RETRY_NS, WAITING, FusedSite
 from .pool import pool
 
 _Array = np.ndarray[Any, Any]
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _MAX_CLASSES: Final = 64
 _MAX_APART: Final = 256
-_RETRY_NS: Final = 50_000_000
 
 
 class EpilogueSite(FusedSite):
@@ -43,7 +42,7 @@ class EpilogueSite(FusedSite):
         self.chosen: dict[Any, decisions.Record | None] = {}
         self.records: list[decisions.Record] = []
         self.apart: set[Any] = set()  # shapes of products whose tails are not run here: asked for first
-        self.tails: dict[Any, kernels.FusedKernel] = {}  # by element type
+        self.tails: dict[Any, kernels.FusedKernel | None] = {}  # by element type
 
     def __call__(self, *values: Any) -> Any:
         if config.plain.value & (config.OFF | config.WATCHED):
@@ -91,9 +90,6 @@ class EpilogueSite(FusedSite):
         if dtype in _FLOATS:
             self._kernel(dtype)
 
-    def entry_of(self, values: Sequence[Any]) -> None:
-        """There is no entry that does all of it."""
-
     def _shape(self, x: _Array, w: _Array) -> tuple[int, ...] | None:
         """The shape of the product; None where the op must look at it."""
         if w.ndim != 2 or x.ndim < 2 or not x.size or not w.size or (x.ndim > 2 and epilogues.only_of_matrices(self.epilogue)):
@@ -116,19 +112,19 @@ class EpilogueSite(FusedSite):
 
     def _kernel(self, dtype: Any) -> kernels.FusedKernel | None:
         """The tail's kernel; None while there is none, and where it is no machine code."""
-        found = self.tails.get(dtype)
-        if found is None:
-            started = time.perf_counter_ns()
-            if started < self.retry_ns:
-                return None
-            name = dtypes.name_of(dtype) or ""
-            inputs = tuple(Input(name, "contiguous") for _ in self.segment.inputs)
-            pattern = self._splice(inputs, (dtype,) * len(inputs), started)
-            if type(pattern.kernel) is not kernels.FusedKernel:
-                self.retry_ns = started + _RETRY_NS
-                return None
-            found = self.tails[dtype] = pattern.kernel
-        return found
+        if dtype in self.tails:
+            return self.tails[dtype]
+        started = time.perf_counter_ns()
+        if started < self.retry_ns:
+            return None
+        name = dtypes.name_of(dtype) or ""
+        inputs = tuple(Input(name, "contiguous") for _ in self.segment.inputs)
+        pattern = self._splice(inputs, (dtype,) * len(inputs), started)
+        if pattern.kernel is None and WAITING in pattern.reason:
+            self.retry_ns = started + RETRY_NS
+            return None
+        made = self.tails[dtype] = pattern.kernel if type(pattern.kernel) is kernels.FusedKernel else None
+        return made
 
     def _run(self, kernel: kernels.FusedKernel, x: _Array, w: _Array, others: list[Any], shape: tuple[int, int]) -> Any:
         """The tail of the product, as (rows, columns); None where events were met, or the tail gives something else."""

@@ -25,6 +25,7 @@ from ..codegen.stencils.graph import FusedGraph, Input, NotFusable
 from ..devices import base
 from ..events import FellBack, Spliced, bus
 from ..fusion.segments import Segment
+from . import keys
 from .clock import Timing, clock
 from .graphs import inputs_of, numbered, pattern_of, pattern_text, repeated, shapes_text
 from .log import logger
@@ -54,6 +55,11 @@ class Pattern:
     prepared: bool = False  # before anything of this pattern came
     record: decisions.Record | None = None  # of calls that are not large
     large: large.LargeCalls | None = None  # decides those that are
+
+    @property
+    def records(self) -> list[decisions.Record]:
+        """Of all decisions about its calls."""
+        return [*filter(None, [self.record]), *(self.large.records if self.large is not None else ())]
 
 
 class Use:
@@ -238,14 +244,19 @@ class FusedSite:
             return None
         pattern = self._splice(inputs, types, started, values)
         if pattern.kernel is None and WAITING in pattern.reason:
-            self.retry_ns = time.perf_counter_ns() + RETRY_NS
-            loops.give_up_late()
-            self._fall_back(started)
+            self._wait(started)
             return None
+        self.waiting_ns = 0
         reason = SITE if self.entries else FIRST
         self.entries[types] = use = None if pattern.kernel is None else self._decided(types, pattern, values)
         self._tell_cache(pattern, use, reason)
         return use
+
+    def _wait(self, started_ns: int) -> None:
+        """What a kernel is made of is being compiled: ask again after a while."""
+        self.retry_ns = time.perf_counter_ns() + RETRY_NS
+        loops.give_up_late()
+        self._fall_back(started_ns)
 
     def _fall_back(self, now_ns: int) -> None:
         """Stencils are on their way, and the ops run one by one; after the compile's budget that is worth a record."""
@@ -324,8 +335,7 @@ class FusedSite:
     def _announce(self, pattern: Pattern, values: Sequence[Any]) -> None:
         if bus.active:
             names, text = self.segment.names, pattern_text(pattern.inputs)
-            shapes = ", ".join(str(list(value.shape)) for value in values)
-            bus.emit(Spliced(names, pattern_of(pattern.inputs), text, pattern.prepared, pattern.splice_us, shapes))
+            bus.emit(Spliced(names, pattern_of(pattern.inputs), text, pattern.prepared, pattern.splice_us, keys.shapes_text(values)))
         if logger.isEnabledFor(logging.DEBUG):
             number, text = pattern_of(pattern.inputs), pattern_text(pattern.inputs)
             logger.debug("[BCVM] Splice %s for pattern=%d, %s", "+".join(self.segment.names), number, text)
@@ -352,8 +362,7 @@ def explain(site: FusedSite) -> list[str]:
         done = "prepared" if pattern.prepared else "spliced at first use"
         lines.append(f"  {_named(pattern.inputs)}: {done} in {pattern.splice_us:.0f} us")
         lines += [f"  {_named(inputs)}: spliced at first use" for inputs in _learnt(pattern)]
-        records = [*filter(None, [pattern.record]), *(pattern.large.records if pattern.large is not None else ())]
-        lines += [f"    {line}" for record in records for line in record.lines()]
+        lines += [f"    {line}" for record in pattern.records for line in record.lines()]
         heat = _heat(pattern)
         lines += [f"    {line}" for line in heat.lines()] if heat is not None else []
     lines += [f"  {line}" for record in site.records for line in record.lines()]

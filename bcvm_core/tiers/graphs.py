@@ -38,8 +38,8 @@ def graph_of(segment: Segment, inputs: Sequence[Input]) -> FusedGraph:
 
 def inputs_of(values: Sequence[Any]) -> tuple[Input, ...]:
     """The inputs of a graph for operands like these. Raises NotFusable for nameless types and shapes that do not broadcast."""
-    full = _full_shape(values)
-    return tuple([Input(_type_name(value), layout_of(value, full)) for value in values])
+    full = full_shape(values)
+    return tuple([Input(type_name(value), layout_of(value, full)) for value in values])
 
 
 def layout_of(value: Any, full: tuple[int, ...]) -> str:
@@ -71,14 +71,14 @@ def repeated(inputs: Sequence[Input]) -> int:
     return sum(1 << k for k, (_, layout) in enumerate(inputs) if layout in _REPEATED)
 
 
-def _type_name(value: Any) -> str:
+def type_name(value: Any) -> str:
     name = dtypes.name_of(value.dtype)
     if name is None:
         raise NotFusable(f"no stencils for the type {value.dtype}")
     return name
 
 
-def _full_shape(values: Sequence[Any]) -> tuple[int, ...]:
+def full_shape(values: Sequence[Any]) -> tuple[int, ...]:
     shape: tuple[int, ...] = values[0].shape
     for value in values:
         if value.shape != shape:

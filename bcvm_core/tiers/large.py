@@ -21,7 +21,7 @@ from ..fusion import decisions, splits
 from ..fusion.groups import Group, Value, of_segment
 from ..fusion.machines import InForce, usable
 from ..fusion.segments import Segment
-from .graphs import graph_of, layout_of
+from .graphs import graph_of, layout_of, type_name
 
 HANDOVERS: Final = 10  # a call is large when it takes as many times what handing it over costs
 _MAX_CLASSES: Final = 64
@@ -131,10 +131,7 @@ def _input_of(arrays: Sequence[Any]) -> Callable[[Any], Input]:
     shape = fitting_shape(arrays, [x.dtype for x in arrays]) or ()
 
     def describe_one(value: Any) -> Input:
-        name = dtypes.name_of(value.dtype)
-        if name is None:
-            raise NotFusable(f"no stencils for the type {value.dtype}")
-        return Input(name, layout_of(value, shape))
+        return Input(type_name(value), layout_of(value, shape))
 
     return describe_one
 

@@ -27,7 +27,7 @@ from ..codegen.store import cpu_level
 from ..events import FellBack, Recompiled, bus
 from .hot import ABANDONED, DROPPED, KEPT, HotClass
 from .log import logger
-from .race import Race, Runner
+from .race import ENOUGH, Race, Runner
 
 DEADLINE_S: Final = 10.0  # of one search; the worker is killed then
 CPU_SHARE: Final = 0.05  # of the worker, of the time since it was first asked
@@ -39,12 +39,8 @@ class Figures:
     """What tier 3 has done in this process."""
 
     searches: int = 0
-    kept: int = 0
-    dropped: int = 0
-    abandoned: int = 0
     postponed: int = 0  # searches that would have been too much for the machine
     worker_cpu_s: float = 0.0
-    total_ms: float = 0.0  # from the requests to the answers
     since: float = 0.0
 
 
@@ -126,7 +122,6 @@ def _search(reference: weakref.ref[kernels.FusedKernel], found: HotClass, mask: 
         _give_up(found, f"compile_{error.kind}: {error}")
         return
     verdict.compile_ms = 1000 * (time.perf_counter() - started)
-    figures.total_ms += verdict.compile_ms
     figures.worker_cpu_s += answer.cpu_s
     kernel = reference()
     if kernel is None:
@@ -196,25 +191,22 @@ def finish(found: HotClass, race: Race[Any]) -> None:
         verdict.profile = [*verdict.profile, *(runner.text() for runner in race.runners)]
         if winner is None:
             best = min((runner.ratio for runner in race.runners), default=1.0)
-            _drop(found, f"the best candidate takes {best:.2f} of the time, and is not surely under 0.85")
+            _drop(found, f"the best candidate takes {best:.2f} of the time, and is not surely under {ENOUGH:.2f}")
             return
         found.code = winner.code
         verdict.state, verdict.reason = KEPT, winner.text()
-        figures.kept += 1
         _announce(found, winner.name)
 
 
 def _drop(found: HotClass, reason: str) -> None:
     found.verdict.state, found.verdict.reason = DROPPED, reason
     found.verdict.back_off()
-    figures.dropped += 1
     _announce(found, "")
 
 
 def _give_up(found: HotClass, reason: str) -> None:
     found.verdict.state, found.verdict.reason = ABANDONED, reason
     found.verdict.back_off()
-    figures.abandoned += 1
     if bus.active:
         bus.emit(FellBack(found.verdict.ops, reason))
     logger.debug("[BCVM] Recompile of %s abandoned: %s", "+".join(found.verdict.ops), reason)

@@ -113,12 +113,7 @@ class PlanWriter:
 
     def _begin_epilogue(self, epilogue: Epilogue) -> None:
         """What follows up to the tail's end runs only when it was not done on blocks of the product."""
-        name = f"e{epilogue.pcs[0]}"
-        self.namespace[name] = self.runner.followed(epilogue)
-        self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in epilogue.inputs)})")
-        self.lines += ["if fused is not None:", f"    r{epilogue.tail.outputs[0]} = fused", "else:"]
-        self.open.append((epilogue.pcs[-1], self.lines))
-        self.lines = []
+        self._begin(f"e{epilogue.pcs[0]}", epilogue, self.runner.followed(epilogue))
 
     def _begin_chain(self, segment: Segment) -> None:
         """The same for a chain, within which segments lie."""
@@ -128,14 +123,14 @@ class PlanWriter:
         """What follows up to the segment's end runs only when its kernel does not."""
         self._begin(f"f{segment.first}", *self.runner.fused(segment))
 
-    def _begin(self, name: str, segment: Segment, kernel: Callable[..., Any]) -> None:
+    def _begin(self, name: str, part: Segment | Epilogue, kernel: Callable[..., Any]) -> None:
         self.namespace[name] = kernel
-        results = [f"r{r}" for r in segment.outputs]
-        self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in segment.inputs)})")
+        results = [f"r{r}" for r in part.outputs]
+        self.lines.append(f"fused = {name}({', '.join(f'r{r}' for r in part.inputs)})")
         self.lines.append("if fused is not None:")
         self.lines.append(f"    {', '.join(results)} = fused")
         self.lines.append("else:")
-        self.open.append((segment.pcs[-1], self.lines))
+        self.open.append((part.pcs[-1], self.lines))
         self.lines = []
 
     def _end_segment(self) -> None:

@@ -378,35 +378,33 @@ class RegionRunner:
 
     def fused(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]:
         """What runs a segment as one kernel, and the segment with its inputs and outputs in the order of that call."""
-        whole = self._as_whole(segment)
-        site = FusedSite(whole or segment, uniform=self.personality != "numpy")
-        site.where = self._place(segment.first)
-        site.on_fallback = self._fell_back
-        self.segments[segment.first] = site
-        adapter = self._adapter()
-        if whole is not None:
-            self.whole = site
-        return site.segment, site if adapter is None else adapter.fused(site)
+        return self._site_of(FusedSite, segment, self.segments)
 
     def followed(self, epilogue: Epilogue) -> Callable[..., Any]:
         """What runs a product with its tail."""
         from ..tiers.epilogue import EpilogueSite  # with the first product that has one
 
         site = self.segments[epilogue.pcs[0]] = EpilogueSite(epilogue, uniform=self.personality != "numpy")
-        adapter = self._adapter()
-        return site if adapter is None else adapter.fused(site)
+        return self._called(site, epilogue.pcs[0])
 
     def chained(self, segment: Segment) -> tuple[Segment, Callable[..., Any]]:
         """The same for a chain of ops with reductions among them."""
+        return self._site_of(ChainSite, segment, self.chains, rows=True)
+
+    def _site_of(
+        self, kind: type[FusedSite], segment: Segment, sites: dict[int, Any], *, rows: bool = False
+    ) -> tuple[Segment, Callable[..., Any]]:
         whole = self._as_whole(segment)
-        site = ChainSite(whole or segment, uniform=self.personality != "numpy")
-        site.where = self._place(segment.first)
-        site.on_fallback = self._fell_back
-        self.chains[segment.first] = site
+        site = sites[segment.first] = kind(whole or segment, uniform=self.personality != "numpy")
         if whole is not None:
             self.whole = site
+        return site.segment, self._called(site, segment.first, rows=rows)
+
+    def _called(self, site: FusedSite, pc: int, *, rows: bool = False) -> Callable[..., Any]:
+        """What the plan calls for a site whose first op is at `pc`."""
+        site.where, site.on_fallback = self._place(pc), self._fell_back
         adapter = self._adapter()
-        return site.segment, site if adapter is None else adapter.fused(site, rows=True)
+        return site if adapter is None else adapter.fused(site, rows=rows)
 
     def _fell_back(self, reason: str) -> None:
         self.region.owner.stats.count_fallback(reason)

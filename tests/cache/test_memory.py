@@ -72,6 +72,15 @@ def test_the_least_recently_used_goes_first() -> None:
     assert bench.cache.figures().evictions == {memory.COUNT: 2}
 
 
+def test_the_newest_stays_even_where_all_others_were_called_since_the_last_look() -> None:
+    bench = Bench()
+    uses = [bench.add(key) for key in "abc"]
+    for use in uses:
+        use.calls += 5
+    bench.add("d")
+    assert "d" in bench.keys and len(bench.keys) == 3
+
+
 def test_a_request_for_what_was_evicted_says_so() -> None:
     bench = Bench(size=1)
     bench.add("a")
@@ -261,6 +270,28 @@ def test_chains_of_rows_are_kept_and_evicted_like_other_kernels() -> None:
     assert chains() == ["multiply+add+softmax"]
     assert after.misses["evicted: cleared"] == before.misses.get("evicted: cleared", 0) + 1
     assert after.hits > before.hits
+
+
+@pytest.mark.usefixtures("stencils")
+def test_a_chain_made_after_an_eviction_takes_no_other_chains_place() -> None:
+    @bcvm.jit
+    def f(x: Any, y: Any) -> Any:
+        return bcvm.ops.softmax(x * 2.0 + y, axis=-1)
+
+    kinds = [(3, 7), (1, 7), (2, 3, 7)]
+    for shape in kinds:
+        x = np.ones(shape, np.float32)
+        deadline = time.monotonic() + 120
+        while f.explain().count("spliced at first use") <= kinds.index(shape) and time.monotonic() < deadline:
+            f(x, x)
+            time.sleep(0.02)
+        if shape == kinds[1]:
+            (region,) = [s for s in linker_of(f).table.live if isinstance(s, Region)]  # type: ignore[union-attr]
+            (site,) = [s for runner in region.plans.values() if runner is not None for s in runner.chains.values()]
+            site.forget(next(iter(site.uses.values())))
+            f(np.ones(kinds[0], np.float32), np.ones(kinds[0], np.float32))
+    made = [c for c in site.chains.values() if c is not None]
+    assert len(made) == 3 and {id(c) for c in made} == {id(p.kernel) for p in site.patterns.values()}
 
 
 @pytest.mark.usefixtures("stencils")

@@ -19,6 +19,7 @@ from bcvm_core.codegen import loops
 from bcvm_core.codegen.stencils import library, target
 from bcvm_core.events import FellBack, bus
 from bcvm_core.jit import linker_of
+from bcvm_core.vm.region import Region
 
 
 def act(x: Any, b: Any) -> Any:
@@ -86,6 +87,8 @@ def test_calls_run_op_by_op_and_say_so_when_the_budget_is_over(gate: Gate) -> No
         counted = f.stats().fallbacks["compile_timeout"]
         assert "spliced at first use" in f.explain() and f(X, B).tobytes() == expected
         assert f.stats().fallbacks == {"compile_timeout": counted}
+        (region,) = [s for s in linker_of(f).table.live if isinstance(s, Region)]  # type: ignore[union-attr]
+        assert [s.waiting_ns for runner in region.plans.values() for s in runner.segments.values()] == [0]  # what comes later waits anew
     remove()
     assert [e.reason for e in seen if isinstance(e, FellBack)] == ["compile_timeout"]
 

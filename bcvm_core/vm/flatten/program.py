@@ -214,7 +214,7 @@ class _StepWriter:
         name = f"{'e' if isinstance(part, Epilogue) else 'h' if make is self.chain else 'g'}{part.pcs[0]}"
         site, self.space[name] = make(part)
         self.fused.append(site)
-        results = ", ".join(f"r{r}" for r in (part.outputs if isinstance(part, Segment) else part.tail.outputs))
+        results = ", ".join(f"r{r}" for r in part.outputs)
         call = f"fused = {name}({', '.join(f'r{r}' for r in part.inputs)})"
         return [call, "if fused is not None:", f"    {results} = fused", "else:"]
 
