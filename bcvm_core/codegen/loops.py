@@ -124,6 +124,7 @@ _lock = threading.Lock()
 _waiting: list[Loop] = []
 _worker: threading.Thread | None = None
 _at_work: tuple[Loop, float] | None = None  # what the worker compiles, and since when
+_POLL_S: Final = 0.02
 DEADLINE_S = 120.0  # a compile that takes longer is given up
 _may_compile = True
 _GRACE_S = 0.1
@@ -243,6 +244,14 @@ def wait(timeout: float | None = None) -> bool:
     if worker is not None:
         worker.join(timeout)
     return _worker is None
+
+
+def made(op: str, dtype: str) -> Loop:
+    """The loop, made within this call where that is possible: which code computes must not depend on what was warm."""
+    loop = loop_for(op, dtype)
+    while not loop.ready and not loop.failed and not wait(_POLL_S):
+        give_up_late()
+    return loop
 
 
 def forget() -> None:

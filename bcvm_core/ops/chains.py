@@ -5,7 +5,6 @@ A fused multiply-add rounds once. Here it is computed wider, rounded to odd, whi
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -91,6 +90,8 @@ def _fused64(a: _Array, b: _Array, c: Any) -> _Array:
 
 def _exactly(a: float, b: float, c: float) -> float:
     """a * b + c of finite numbers, a and b not 0."""
+    from fractions import Fraction  # rarely needed, and slow to import
+
     found = Fraction(a) * Fraction(b) + Fraction(c)
     if not found:
         return 0.0

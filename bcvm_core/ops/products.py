@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from .. import config
-from . import chains, trees
+from . import trees
 
 _Array = np.ndarray[Any, Any]
 _FLOATS: Final = (trees.F32, trees.F64)
@@ -56,7 +56,11 @@ def chained(a: _Array, b: _Array) -> Any:
     if not a.shape[-1]:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)
     made = by_kernel(a, b)
-    return chains.multiply(a, b) if made is None else made
+    if made is not None:
+        return made
+    from . import chains  # where there is no machine code
+
+    return chains.multiply(a, b)
 
 
 def is_chained_weight(x: _Array, weight: _Array) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import threading
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,11 +15,12 @@ import numpy as np
 
 from ... import config
 from .. import llvm
-from ..loops import address, data_offset_holds, wait
+from ..loops import address, data_offset_holds, made
 from ..rows.code import LANES
+from ..scratch import ALIGNMENT, Scratch
 from ..stencils import threads
 from ..stencils.recycle import empty
-from .kernel import KEYS, OF_CALL, OF_PLAN, PLACES, REST, SCORES, attention_loop
+from .kernel import KEYS, OF_CALL, OF_PLAN, PLACES, REST, SCORES, AttentionLoop
 from .steps import ADD, KEEP, PLAIN
 
 _Array = np.ndarray[Any, Any]
@@ -28,31 +28,12 @@ ROWS: Final = 64  # queries of a task, where their scores stay in the cache that
 _SCORES_MAX: Final = 4096  # keys up to which they do
 _KEYS_MAX: Final = (1 << 31) - 1
 LARGE_NS: Final = 400_000  # calls that take longer run on several cores
-_ALIGNMENT: Final = 64
 _PIECES: Final = 4  # per thread
 _CALL: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-_POLL_S: Final = 0.02
 _functions: dict[Any, Any] = {}
-_lock = threading.Lock()
 
 
-class _Scratch(threading.local):
-    """Scratch memory of the calling thread."""
-
-    def __init__(self) -> None:
-        self.size = self.start = 0
-        self.memory: Any = None
-
-    def at(self, size: int) -> int:
-        """The address of at least `size` bytes, at the start of a cache line."""
-        if size > self.size:
-            self.memory = np.empty(size + _ALIGNMENT, np.uint8)
-            start = address(self.memory)
-            self.start, self.size = start + -start % _ALIGNMENT, size
-        return self.start
-
-
-_scratch = _Scratch()
+_scratch = Scratch()
 
 
 def function_for(dtype: Any) -> Any:
@@ -62,11 +43,9 @@ def function_for(dtype: Any) -> Any:
     """
     if dtype in _functions:
         return _functions[dtype]
-    loop = attention_loop(dtype.name)
-    while not loop.ready and not loop.failed and not wait(_POLL_S):
-        pass
-    with _lock:
-        return _functions.setdefault(dtype, _CALL(loop.entry) if loop.ready else None)
+    loop = made("attention", dtype.name)
+    assert isinstance(loop, AttentionLoop)
+    return _functions.setdefault(dtype, _CALL(loop.entry) if loop.ready else None)
 
 
 class Shapes(NamedTuple):
@@ -121,7 +100,7 @@ class Plan:
         at = 0
         for name, count in zip(PLACES, sizes, strict=True):
             fields[name] = at
-            at += -(-count * self.wide // _ALIGNMENT) * _ALIGNMENT
+            at += -(-count * self.wide // ALIGNMENT) * ALIGNMENT
         return at
 
 

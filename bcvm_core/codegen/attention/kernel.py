@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from ..loops import MAKERS, Loop, loop_for
+from ..loops import MAKERS, Loop
 from ..rows.code import BYTES, LANES, Code, module
-from ..rows.types import FLOATS, KINDS, Kind
+from ..rows.types import KINDS, Kind
 from ..stencils.target import Target, host
 from . import moves
 from .steps import CAUSAL, KEEP, LOWEST, PLAIN, Steps
@@ -259,11 +259,3 @@ class AttentionLoop(Loop):
 
 
 MAKERS["attention"] = AttentionLoop
-
-
-def attention_loop(dtype: str) -> AttentionLoop:
-    """The loop of an element type (of `FLOATS`), on its way to machine code if it can be."""
-    assert dtype in FLOATS
-    loop = loop_for("attention", dtype)
-    assert isinstance(loop, AttentionLoop)
-    return loop

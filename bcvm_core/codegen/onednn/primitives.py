@@ -17,9 +17,7 @@ from collections.abc import Callable, Sequence
 from ctypes import c_char_p, c_void_p
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from ..loops import address
+from ..scratch import Scratch
 from .library import SLICES, Argument, Library, OneDNNError, vector
 
 Pair = tuple[int, int]
@@ -32,29 +30,6 @@ _IMPLEMENTATION, _WEIGHTS_MD, _SCRATCH_MD = 8, 131, 136
 BINARY: Final = {"add": 0x1FFF0, "mul": 0x1FFF1, "div": 0x1FFF4, "sub": 0x1FFF5}
 _VECTORISED: Final = (":avx2", ":avx512")
 _MAX_KEPT: Final = 512
-_ALIGNMENT: Final = 64
-
-
-class Scratch(threading.local):
-    """Scratch memory of the calling thread: as much as the largest primitive wants that ran in it."""
-
-    def __init__(self) -> None:
-        self.size = self.address = 0
-        self.memory: Any = None
-
-    def at(self, size: int) -> int:
-        """The address of at least `size` bytes."""
-        if size > self.size:
-            self.memory, self.address = aligned(size)
-            self.size = size
-        return self.address
-
-
-def aligned(size: int) -> tuple[Any, int]:
-    """(array that owns the memory, address of `size` bytes in it, at the start of a cache line)."""
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = address(memory)
-    return memory, start + -start % _ALIGNMENT
 
 
 scratch = Scratch()

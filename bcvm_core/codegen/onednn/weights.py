@@ -18,9 +18,10 @@ import numpy as np
 from ... import config
 from ...devices import written
 from ..loops import address
+from ..scratch import aligned
 from .digest import digest
 from .library import Library
-from .primitives import aligned, packed_size, packer
+from .primitives import packed_size, packer
 
 _Array = np.ndarray[Any, Any]
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import struct
-import threading
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from ... import config, fpstatus
-from .. import llvm
-from ..loops import address, compiler_is_there, data_offset_holds
+from ..loops import address, made
+from ..scratch import ALIGNMENT, Scratch
 from ..stencils import offsets, threads
 from ..stencils.driver import driver
 from ..stencils.kernel import Blocks
@@ -33,59 +31,26 @@ _TILES: Final = 24  # of columns that are packed at a time otherwise: the wider 
 _HOT_ROWS: Final = 512  # of blocks that something else follows,
 _HOT: Final = 1 << 18  # and about their elements
 _PIECES: Final = 3  # per thread
-_ALIGNMENT: Final = 64
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
 _EVENTS: Final = ((_DIVIDE, "divide"), (_OVERFLOW, "overflow"), (_UNDERFLOW, "underflow"), (_INVALID, "invalid"))
-_LOUD: Final = _INVALID | _DIVIDE | _OVERFLOW | _UNDERFLOW
 _MAX_PLANS: Final = 512
 _pack: Final = struct.Struct("<26q").pack
 _places: Final = struct.Struct("<3q").pack
 _tail: Final = struct.Struct("<11q").pack
 _met: Final = struct.Struct("<2q").unpack_from
-_word: Final = ctypes.c_int64.from_address
 
 
-def _at(x: _Array) -> int:
-    """The address of an array's first element, the quick way."""
-    found: int = _word(id(x) + llvm.ARRAY_DATA).value if data_offset_holds() else address(x)
-    return found
-
-
-class _Scratch(threading.local):
-    """Memory of the calling thread for packed operands."""
-
-    def __init__(self) -> None:
-        self.size = self.address = 0
-        self.memory: Any = None
-
-    def at(self, size: int) -> int:
-        if size > self.size:
-            self.memory = np.empty(size + _ALIGNMENT, np.uint8)
-            start = address(self.memory)
-            self.size, self.address = size, start + -start % _ALIGNMENT
-        return self.address
-
-
-_scratch = _Scratch()
-_lock = threading.Lock()
-_codes: dict[str, ProductLoop] = {}
+_scratch = Scratch()
+_codes: dict[str, ProductLoop | None] = {}
 
 
 def code(dtype: str) -> ProductLoop | None:
     """The code for an element type, made within this call if it is not there: which kernel runs must not depend on what was warm."""
-    found = _codes.get(dtype)
-    if found is None:
-        with _lock:
-            found = _codes.get(dtype)
-            if found is None:
-                found = ProductLoop(OP, dtype)
-                if not found.load() and not found.failed:
-                    if compiler_is_there():
-                        found.compile()
-                    else:
-                        found.failed = "there is no compiler"
-                _codes[dtype] = found
-    return found if found.ready else None
+    if dtype not in _codes:
+        loop = made(OP, dtype)
+        assert isinstance(loop, ProductLoop)
+        _codes.setdefault(dtype, loop if loop.ready else None)
+    return _codes[dtype]
 
 
 _plans: dict[Any, _Single | None] = {}  # by layout of both operands; None: a call that takes several pieces or copies
@@ -128,7 +93,7 @@ def _planned(found: ProductLoop, a: _Array, b: _Array) -> _Single | None:
 class _Single:
     """Products of matrices of one layout in one piece, with as little between as Python allows."""
 
-    __slots__ = ("call", "shape", "dtype", "size", "layout", "flops")
+    __slots__ = ("call", "shape", "dtype", "layout", "flops")
 
     def __init__(self, found: ProductLoop, a: _Array, b: _Array) -> None:
         self.shape, self.dtype = (a.shape[0], b.shape[1]), a.dtype
@@ -138,8 +103,8 @@ class _Single:
 
     def __call__(self, a: _Array, b: _Array) -> _Array:
         result: _Array = empty(self.shape, self.dtype)
-        events = self.call(self.layout.job(0), _places(_at(a), _at(b), _at(result)), 1)
-        if events & _LOUD:
+        events = self.call(self.layout.job(0), _places(address(a), address(b), address(result)), 1)
+        if events & offsets.EVENTS:
             _report(events)
         return result
 
@@ -160,8 +125,8 @@ class _Layout:
         ahead = rows <= _AHEAD_ROWS and rows * depth * size <= _AHEAD_BYTES
         block = form.columns * (1 if ahead else _TILES)
         direct = panels == 1 and b_steps[0] != size
-        self.packed_a = _rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, _ALIGNMENT)
-        self.packed_b = _rounded(min(block, _rounded(columns, form.columns)) * c.DEPTH * size, _ALIGNMENT)
+        self.packed_a = _rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, ALIGNMENT)
+        self.packed_b = _rounded(min(block, _rounded(columns, form.columns)) * c.DEPTH * size, ALIGNMENT)
         self.size = self.packed_a + self.packed_b + rows * form.columns * size
         self.block = max(1, _HOT // (rows * form.columns)) * form.columns
         self.head = (rows, columns, depth, 0, a_row, 0, *b_steps, 0, c_row, ctypes.addressof(found.tiles), panels, low, more, block)
@@ -234,7 +199,7 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
             run(piece)
     else:
         threads.workers.run(run, pieces, workers)
-    if run.events & _LOUD:
+    if run.events & offsets.EVENTS:
         _report(run.events)
 
 
@@ -328,13 +293,3 @@ def _steps(b: _Array) -> tuple[int, int]:
     if size in (row, column):
         return row, column
     return (row, size) if b.shape[-1] == 1 else (size, column)
-
-
-def _after_fork() -> None:
-    """The child copied its lock as it was."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -19,11 +19,12 @@ import numpy as np
 
 from ...dtypes import BY_NAME
 from ..loops import address
+from ..scratch import aligned
 from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
 from ..stencils.entry import MethodDef, new_function, runtime
-from ..stencils.kernel import LARGE_NS, RELEASE_NS, FusedKernel, underflow_ignored
+from ..stencils.kernel import LARGE_NS, RELEASE_NS, FusedKernel, underflow_ignored, unwelcome
 from ..stencils.recycle import empty
 from .entry import PIECES, _result_shape
 from .loop import RowLoop, row_loop
@@ -201,7 +202,7 @@ class Chain:
         kept = _result_shape(shape, plan.ndim - plan.inner, plan.ndim - 1, plan.form)
         made = [empty(kept, dtype) for dtype in plan.dtypes[len(arrays) :]]
         run.work(made, cores)
-        if run.word or run.events & c.HARD or (run.events and not underflow_ignored()):
+        if unwelcome(run.word, run.events):
             return None
         results = [x if x.ndim else x[()] for x in made]
         return results[0] if len(results) == 1 else tuple(results)
@@ -247,8 +248,8 @@ class _Run:
         self._piece(2, 0, 0, at)
 
     def _piece(self, what: int, start: int, stop: int, partial: int) -> None:
-        memory = np.empty(self.scratch + 64, np.uint8)
-        job = self._job(what, start, stop, (address(memory) + 63) & -64, partial)
+        _kept, at = aligned(self.scratch)
+        job = self._job(what, start, stop, at, partial)
         events, word = struct.unpack_from("<2q", job, c.H_EVENTS)
         self.events |= events
         self.word |= word

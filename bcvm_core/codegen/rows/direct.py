@@ -7,6 +7,7 @@ means is asked once, of the kernel's `resolve`; from then on calls with the same
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -77,6 +78,16 @@ class Direct:
 def _is_constant(value: Any) -> bool:
     """Whether a value will be the same as long as it is the same object."""
     return value is None or type(value) in (bool, int, float) or (type(value) is tuple and all(type(v) is int for v in value))
+
+
+def _after_fork() -> None:
+    """A child may have copied the lock while another thread held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @cache

@@ -21,7 +21,7 @@ from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
 from ..stencils.entry import MethodDef, new_function, runtime
-from ..stencils.kernel import RELEASE_NS, underflow_ignored
+from ..stencils.kernel import RELEASE_NS, underflow_ignored, unwelcome
 from ..stencils.recycle import empty
 from .loop import RowLoop
 
@@ -99,7 +99,7 @@ class Entry:
             steps = n * inner * x.itemsize, self.result.itemsize * inner * (n if how.form == 0 else 1)
             pieces = _columns(outer, n, inner, address(x), address(made), *steps)
         raised = _run(common, pieces)
-        if raised and not how.quiet and (raised & c.HARD or not underflow_ignored()):
+        if not how.quiet and unwelcome(0, raised):
             return None
         return made if made.ndim else made[()]
 

@@ -43,10 +43,10 @@ class _Entries:
 
     __slots__ = ("loop", "dtype", "result", "ns", "known")
 
-    def __init__(self, recipe: str, dtype: str, cost: float) -> None:
+    def __init__(self, recipe: str, dtype: str, op: str) -> None:
         self.loop = row_loop(recipe, dtype)
         self.dtype, self.result = BY_NAME[dtype].numpy, BY_NAME[result_name(recipe, dtype)].numpy
-        self.ns = cost * (2.5 if dtype == "float64" else 1.0)
+        self.ns = cost_ns(op, dtype)
         self.known: dict[Any, Kernel] = {}  # functions that were made
 
     def find(self, key: Any, how: Call) -> Kernel | None:
@@ -61,7 +61,7 @@ class _Entries:
 
 def _over_axis(op: str, dtype: str) -> Kernel:
     """softmax and its kin: a result like the input."""
-    entries = _Entries(op, dtype, _COST_NS[op])
+    entries = _Entries(op, dtype, op)
     known, definition = entries.known, registry.row(op).definition
 
     def resolve(_x: Any, *, axis: Any = -1) -> Kernel | None:
@@ -80,7 +80,7 @@ def _over_axis(op: str, dtype: str) -> Kernel:
 
 
 def _layer_norm(op: str, dtype: str) -> Kernel:
-    variants = [_Entries(f"layer_norm{k}", dtype, _COST_NS[op]) for k in range(3)]
+    variants = [_Entries(f"layer_norm{k}", dtype, op) for k in range(3)]
     definition = registry.row(op).definition
 
     def resolve(_x: Any, *, normalized_shape: Any = None, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Kernel | None:
@@ -120,7 +120,7 @@ def _with_moments(op: str, dtype: str) -> Kernel:
 
 def _of_groups(op: str, dtype: str) -> Kernel:
     """group_norm: rows of a group's channels; parameters stand per channel and are applied afterwards."""
-    entries, definition = _Entries("layer_norm0", dtype, _COST_NS["layer_norm"]), registry.row(op).definition
+    entries, definition = _Entries("layer_norm0", dtype, "layer_norm"), registry.row(op).definition
     exact = dtype in ("float32", "float64")  # otherwise the result is rounded after the parameters
 
     def kernel(x: Any, num_groups: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
@@ -149,7 +149,7 @@ def _of_instances(op: str, dtype: str) -> Kernel:
 
 def _cross_entropy(op: str, dtype: str) -> Kernel:
     """The log-probabilities by their kernel; the rest picks one of them per row."""
-    entries, definition = _Entries("log_softmax", dtype, _COST_NS["log_softmax"]), registry.row(op).definition
+    entries, definition = _Entries("log_softmax", dtype, "log_softmax"), registry.row(op).definition
 
     def kernel(x: Any, target: Any, **attrs: Any) -> Any:
         logs = None
@@ -175,7 +175,7 @@ def _per_channel(normal: Any, weight: Any, bias: Any) -> Any:
 
 
 def _rms_norm(op: str, dtype: str) -> Kernel:
-    variants = [_Entries(f"rms_norm{k}", dtype, _COST_NS[op]) for k in range(2)]
+    variants = [_Entries(f"rms_norm{k}", dtype, op) for k in range(2)]
     definition = registry.row(op).definition
 
     def resolve(_x: Any, *, normalized_shape: Any = None, weight: Any = None, eps: Any = 1e-6) -> Kernel | None:
@@ -254,7 +254,7 @@ def _with_direct(kernel: Kernel, resolve: Resolve, *parameters: str) -> Kernel:
 
 def _untyped(op: str, dtype: str) -> Kernel:
     """Reductions whose result has a type of its own: logsumexp, and argmax and argmin along an axis that is not the last one."""
-    entries, definition = _Entries(op, dtype, _COST_NS.get(op, _WIDE_NS)), registry.row(op).definition
+    entries, definition = _Entries(op, dtype, op), registry.row(op).definition
     one_axis = op != "logsumexp"
 
     def kernel(x: Any, *, axis: Any = None, keepdims: Any = False) -> Any:
@@ -270,7 +270,7 @@ def _untyped(op: str, dtype: str) -> Kernel:
 
 def _totals(op: str, dtype: str) -> Kernel:
     """sum and prod."""
-    entries, definition = _Entries("total" if dtype in INTEGERS else op, dtype, _WIDE_NS), registry.row(op).definition
+    entries, definition = _Entries("total" if dtype in INTEGERS else op, dtype, op), registry.row(op).definition
 
     def kernel(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, initial: Any = UNSET, where: Any = UNSET) -> Any:
         if dtype is None and initial is UNSET and where is UNSET and (keepdims is False or keepdims is True):
@@ -284,7 +284,7 @@ def _totals(op: str, dtype: str) -> Kernel:
 
 
 def _mean(op: str, dtype: str) -> Kernel:
-    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
+    entries, definition = _Entries(op, dtype, op), registry.row(op).definition
 
     def kernel(x: Any, *, axis: Any = None, dtype: Any = None, keepdims: Any = False, where: Any = UNSET) -> Any:
         if dtype is None and where is UNSET and (keepdims is False or keepdims is True):
@@ -299,7 +299,7 @@ def _mean(op: str, dtype: str) -> Kernel:
 
 def _spread(op: str, dtype: str) -> Kernel:
     """var and std."""
-    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
+    entries, definition = _Entries(op, dtype, op), registry.row(op).definition
 
     def kernel(x: Any, *, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: Any = False, where: Any = UNSET) -> Any:
         if dtype is None and where is UNSET and type(ddof) is int and (keepdims is False or keepdims is True):
@@ -314,7 +314,7 @@ def _spread(op: str, dtype: str) -> Kernel:
 
 def _running(op: str, dtype: str) -> Kernel:
     """cumsum and cumprod along an axis that is not the last one."""
-    entries, definition = _Entries(op, dtype, _WIDE_NS), registry.row(op).definition
+    entries, definition = _Entries(op, dtype, op), registry.row(op).definition
     known = entries.known
 
     def kernel(x: Any, *, axis: Any = None, dtype: Any = None) -> Any:

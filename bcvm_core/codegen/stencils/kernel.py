@@ -211,9 +211,7 @@ class FusedKernel:
         if done is None:
             return None
         made, word, status = done
-        if word or status & c.HARD:
-            return None
-        if status and not underflow_ignored():
+        if unwelcome(word, status):
             return None
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -329,7 +327,7 @@ class Blocks:
     @property
     def failed(self) -> bool:
         """Whether somebody must hear of what was met: the results are not to be used."""
-        return bool(self.word or self.status & c.HARD) or (self.status != 0 and not underflow_ignored())
+        return unwelcome(self.word, self.status)
 
 
 def fitting_shape(arrays: Sequence[Any], dtypes: Sequence[Any]) -> tuple[int, ...] | None:
@@ -414,6 +412,11 @@ def cost_ns(lowered: Lowered) -> float:
     known = facts()
     slow = sum([type(value) is Computed and not known[value.primitive].hot for value in lowered.values])
     return 0.05 * (len(lowered.values) + len(lowered.stores)) + 0.5 * slow
+
+
+def unwelcome(word: int, status: int) -> bool:
+    """Whether somebody must hear of events: those that were noted (`word`), and those that the processor raised."""
+    return bool(word or status & c.HARD) or (status != 0 and not underflow_ignored())
 
 
 def underflow_ignored() -> bool:
