@@ -361,3 +361,14 @@ def test_bits_do_not_depend_on_the_width_of_vectors(dtype: str, lanes: int, tmp_
     command = [sys.executable, "-c", _OTHER_LEVEL, "x86-64-v3", dtype, str(lanes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == by_code(data((45, 300), dtype), data((77, 300), dtype, 1).T).tobytes().hex()
+
+
+def test_constants_that_stand_in_two_places_agree() -> None:
+    """The language of generated functions takes a name once, so what its modules share is written again."""
+    from bcvm_core.codegen.products import multiply_code
+    from bcvm_core.codegen.stencils import offsets
+    from bcvm_core.ops import chains
+
+    assert multiply_code.DEPTH == chains.DEPTH
+    assert (multiply_code.JOB_WORD, multiply_code.JOB_STATUS) == (offsets.J_WORD, offsets.J_STATUS)
+    assert multiply_code.ALL_FLAGS == offsets.ALL_EVENTS

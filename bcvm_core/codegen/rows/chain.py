@@ -23,7 +23,7 @@ from ..scratch import aligned
 from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
-from ..stencils.entry import MethodDef, new_function, runtime
+from ..stencils.entry import method_at, new_function, runtime
 from ..stencils.kernel import LARGE_NS, RELEASE_NS, FusedKernel, underflow_ignored, unwelcome
 from ..stencils.recycle import empty
 from .entry import PIECES, _result_shape
@@ -40,7 +40,6 @@ PARTED: Final = {  # what reduces a part of a row, and what puts results of part
     "any": ("any", "any"),
     "all": ("all", "all"),
 }
-_kept: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +109,6 @@ class NotReady(Exception):
 
 
 @cache
-def _method() -> MethodDef:
-    definition = MethodDef(
-        b"chain", driver().addresses["chain"], _FASTCALL, b"Fused kernels over blocks of rows: arrays in, fresh results."
-    )
-    _kept.append(definition)
-    return definition
-
-
-@cache
 def _job() -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver().addresses["chain_job"])
 
@@ -140,7 +130,8 @@ class Chain:
         self.limit = int(LARGE_NS / self.ns) if threads.cores() > 1 else 1 << 62
         self.slow = _Slow(self)
         self.descriptor = self._describe(int(RELEASE_NS / self.ns))
-        self.entry: Callable[..., Any] = new_function(ctypes.addressof(_method()), self.descriptor, self)
+        method = method_at(b"chain", driver().addresses["chain"], b"Fused kernels over blocks of rows: arrays in, fresh results.")
+        self.entry: Callable[..., Any] = new_function(method, self.descriptor, self)
 
     def _describe(self, release: int) -> bytes:
         plan = self.plan

@@ -16,12 +16,11 @@ from typing import Any, Final
 
 from ..stencils import offsets as c
 from ..stencils.driver import driver
-from ..stencils.entry import MethodDef, new_function, runtime
+from ..stencils.entry import method_at, new_function, runtime
 
 Resolve = Callable[..., Any]  # (x, **attrs) -> the entry of a kernel for calls with these attributes, or None
 _FLAGS: Final = 0x80 | 0x2  # METH_FASTCALL | METH_KEYWORDS
 _LEARNT_MAX: Final = 64  # calls whose attributes are never the same objects are not learnt for ever
-_kept: list[Any] = []
 _lock = threading.Lock()
 
 
@@ -58,7 +57,8 @@ class Direct:
         if self.function is None:
             self.table = bytes(c.K_FORM + c.FORM_SIZE * c.FORMS_MAX)
             self._put(c.K_RUNTIME, runtime())
-            self.function = new_function(ctypes.addressof(_method()), self.table, self)
+            method = method_at(b"keyed", driver().addresses["keyed"], b"A kernel over rows, called as it was before, or None.", _FLAGS)
+            self.function = new_function(method, self.table, self)
         slot = self.learnt % c.FORMS_MAX
         at = c.K_FORM + c.FORM_SIZE * slot
         self._put(at + c.K_NAMES, -1)  # no call finds it half written
@@ -88,13 +88,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-@cache
-def _method() -> MethodDef:
-    definition = MethodDef(b"keyed", driver().addresses["keyed"], _FLAGS, b"A kernel over rows, called as it was before, or None.")
-    _kept.append(definition)
-    return definition
 
 
 @cache

@@ -20,7 +20,7 @@ from ..loops import address
 from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
-from ..stencils.entry import MethodDef, new_function, runtime
+from ..stencils.entry import method_at, new_function, runtime
 from ..stencils.kernel import RELEASE_NS, underflow_ignored, unwelcome
 from ..stencils.recycle import empty
 from .loop import RowLoop
@@ -29,7 +29,6 @@ _FASTCALL: Final = 0x80
 LARGE_NS: Final = 400_000  # calls that take longer than this run on several cores
 PIECES: Final = 4  # per thread
 _COLUMNS_MIN: Final = 256  # columns of a piece
-_kept: list[Any] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,6 @@ class Call:
     parameters: int = 0
     eps: float = 0.0
     less: int = 0
-
-
-@cache
-def _method() -> MethodDef:
-    definition = MethodDef(b"rows", driver().addresses["line"], _FASTCALL, b"A kernel over rows: arrays in, a fresh array out, or None.")
-    _kept.append(definition)
-    return definition
 
 
 class Entry:
@@ -156,5 +148,7 @@ def entry_for(loop: RowLoop, how: Call, dtype: Any, result: Any, ns: float) -> C
     if not runtime() or not driver().addresses:
         return None
     held = Entry(loop, how, dtype, result, ns)
-    function: Callable[..., Any] = new_function(ctypes.addressof(_method()), held.descriptor, held)
+    function: Callable[..., Any] = new_function(
+        method_at(b"rows", driver().addresses["line"], b"A kernel over rows: arrays in, a fresh array out, or None."), held.descriptor, held
+    )
     return function

@@ -112,9 +112,9 @@ def runtime() -> int:
 
 
 @cache
-def _method_at() -> int:
-    """The address of the interpreter's description of the function."""
-    definition = MethodDef(b"fused", driver().entry, _FASTCALL, b"A fused kernel: arrays in, a fresh array out, or None.")
+def method_at(name: bytes, function: int, doc: bytes, flags: int = _FASTCALL) -> int:
+    """The address of the interpreter's description of a native function, kept for ever."""
+    definition = MethodDef(name, function, flags, doc)
     _kept.append(definition)
     return ctypes.addressof(definition)
 
@@ -203,5 +203,6 @@ def entry_for(kernel: FusedKernel) -> Callable[..., Any]:
     if not runtime() or len(kernel.inputs) + len(kernel.outputs) > 16 or not driver().entry:
         return kernel.call
     held = _Held(kernel)
-    function: Callable[..., Any] = new_function(_method_at(), held.descriptor, held)
+    method = method_at(b"fused", driver().entry, b"A fused kernel: arrays in, a fresh array out, or None.")
+    function: Callable[..., Any] = new_function(method, held.descriptor, held)
     return function

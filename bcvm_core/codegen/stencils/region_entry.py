@@ -18,7 +18,7 @@ from ... import config
 from . import notes
 from . import offsets as c
 from .driver import driver
-from .entry import MethodDef, _address, runtime
+from .entry import _address, method_at, runtime
 
 _always: Final = ctypes.c_int64(config.OFF)  # in the place of `config.plain`: everything is the region's
 _LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
@@ -79,11 +79,6 @@ def _ident_offset() -> int:
     return next((offset for offset in range(0, 512, 8) if ctypes.c_uint64.from_address(state + offset).value == ident), 0)
 
 
-@cache
-def _method() -> Any:
-    return MethodDef(b"site", driver().site, 0x80, b"A region in machine code.")
-
-
 class NativeSite:
     """The native form of one region. `function` goes where the region was; `hits` counts what it ran itself."""
 
@@ -115,7 +110,7 @@ class NativeSite:
         )
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-        self.function: Callable[..., Any] = make(ctypes.addressof(_method()), self.record, self)
+        self.function: Callable[..., Any] = make(method_at(b"site", driver().site, b"A region in machine code."), self.record, self)
         notes.sites[id(self.record) + c.BYTES_HEAD] = self
 
     def _write(self, *values: tuple[int, int]) -> None:
