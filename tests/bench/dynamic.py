@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 from tests.bench.fusion import heading, line
-from tests.bench.peers.environments import PeerError, Program, interpreter
+from tests.bench.peers.environments import PeerError, Program, environment_of, interpreter
 from tests.bench.splicing import percentile
 
 WORKER = Path(__file__).parent / "peers" / "dynamic_worker.py"
@@ -35,11 +34,12 @@ Found = dict[str, Any]
 def measure(peer: Program, steps: int) -> list[Found]:
     """What a worker found, a dictionary per workload. Raises PeerError."""
     command = [interpreter(peer), str(WORKER), *peer.arguments, str(steps)]
-    root = str(WORKER.parents[3])
-    environment = os.environ | ({"PYTHONPATH": root} if peer.own else {})
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=1800)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment_of(peer), timeout=1800)
+    except subprocess.TimeoutExpired as error:
+        raise PeerError("took too long") from error
     if done.returncode:
-        raise PeerError(done.stderr.strip().splitlines()[-1][:160])
+        raise PeerError([f"ended with {done.returncode}", *done.stderr.strip().splitlines()][-1][:160])
     return [json.loads(text) for text in done.stdout.splitlines() if text.startswith("{")]
 
 

@@ -17,7 +17,7 @@ from mindspore import Tensor, mint, nn, ops
 import bcvm_core as bcvm
 from bcvm_core.codegen import loops
 from bcvm_core.tiers.chains import ChainSite
-from tests.tiers.chain_support import chain_of, same_bits
+from tests.tiers.chain_support import chain_of, one_by_one, same_bits
 
 rng = np.random.default_rng(3)
 
@@ -61,11 +61,6 @@ def settled(call: Any, site: Any) -> Any:
         loops.wait(120)
         time.sleep(0.06)
     raise AssertionError(found and (found.refusal, [p.reason for p in found.patterns.values()]))
-
-
-def one_by_one(function: Any, *args: Any) -> Any:
-    with bcvm.override(fuse=False):
-        return bcvm.jit(function)(*args)
 
 
 @pytest.mark.parametrize("name", CALLS)

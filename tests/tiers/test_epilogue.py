@@ -26,6 +26,7 @@ from bcvm_core.fusion import decisions, epilogue_decisions
 from bcvm_core.jit import linker_of
 from bcvm_core.tiers.epilogue import EpilogueSite
 from bcvm_core.vm.region import Region
+from tests.codegen.test_products import data, same
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +41,6 @@ def _ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     decisions.clear()
     yield
     decisions.clear()
-
-
-def data(shape: Any, dtype: str = "float32", seed: int = 0) -> Any:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def bias_gelu(x: Any, w: Any, b: Any, r: Any) -> Any:
@@ -102,10 +99,6 @@ def called(function: Callable[..., Any], *args: Any) -> tuple[Any, int]:
         result = made(*args)
         time.sleep(0.001)
     return result, sum(site.calls for site in epilogues_of(made))
-
-
-def same(x: Any, y: Any) -> bool:
-    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 @pytest.mark.parametrize("function", TAILS, ids=lambda f: f.__name__)

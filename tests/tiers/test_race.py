@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import threading
 
 import pytest
 
 from bcvm_core.tiers.race import MAX_PAIRS, MIN_PAIRS, Race, Runner
+from tests.in_threads import in_threads
 
 
 def raced(gains: dict[str, float], noise: float, seed: int, pieces: int = 2000) -> Race[str]:
@@ -96,9 +96,5 @@ def test_threads_share_a_race() -> None:
                 return
             race.note(ticket, {"present": 100.0, "a": 70.0, "b": 60.0}[code], 10)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, lambda _: work())
     assert race.over and race.winner is not None and race.winner.name == "b"

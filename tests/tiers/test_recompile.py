@@ -27,6 +27,7 @@ from bcvm_core.codegen.stencils.kernel import FusedKernel
 from bcvm_core.events import FellBack, Recompiled, bus
 from bcvm_core.readiness import ready
 from bcvm_core.tiers import hot, recompile
+from tests.in_threads import in_threads
 
 N = 1 << 15
 ADD_RELU_MUL = (Node("add", (0, 1)), Node("maximum", (2, Const(0))), Node("multiply", (3, 1)))
@@ -325,11 +326,7 @@ def test_threads_share_the_exchange(easy: None) -> None:
                 wrong.append(k)
 
     for _ in range(4):
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(4, lambda _: work())
         assert recompile.wait()
     assert not wrong
     until(kernel, arrays, hot.KEPT)
@@ -374,9 +371,8 @@ def test_a_worker_that_is_killed_is_a_crash(easy: None) -> None:
 
 
 _ENDING = """
-import os, sys
+import os
 from bcvm_core.codegen.search import worker
-from tests.tiers.backends import Hangs
 shared = worker.shared()
 try:
     shared.request("tests.tiers.backends:Nothing", None, 20.0)

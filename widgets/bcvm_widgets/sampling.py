@@ -123,20 +123,21 @@ def _unit_choices(unit: Unit, measured: Measures) -> UnitChoices:
     for view, choice in zip(unit.instructions, instructions, strict=True):
         if view.span is not None and choice["tier"]:
             by_line.setdefault(view.span[0], []).append(choice["tier"])
+    firsts: dict[int, list[int]] = {}  # line -> the lines on which the kernels of its ops begin, 0: on their own
+    for n, found in measured.instructions.items():
+        firsts.setdefault(unit.instructions[n].line, []).append(0 if found.first is None else found.first[0][0])
     lines = []
     for number in range(unit.first_line, unit.first_line + len(unit.lines)):
         measure = measured.lines.get(number)
         tiers = by_line.get(number, [])
         if measure is not None and measure.runs and not any(tier in _PLAINEST_FIRST for tier in tiers):
             tiers = [*tiers, "selected"]
-        lines.append(_choice(_tier_of_line(tiers), measure, _first_line(unit, number, measured)))
+        lines.append(_choice(_tier_of_line(tiers), measure, _first_line(unit, number, firsts.get(number, []))))
     return {"instructions": instructions, "lines": lines}
 
 
-def _first_line(unit: Unit, number: int, measured: Measures) -> int | None:
-    """The line that has the time of this one, all whose ops are part of kernels that begin on other lines."""
-    found = [measured.instructions[n] for n, view in enumerate(unit.instructions) if n in measured.instructions and view.line == number]
-    lines = [0 if measure.first is None else measure.first[0][0] for measure in found]
+def _first_line(unit: Unit, number: int, lines: list[int]) -> int | None:
+    """The line that has the time of this one, all whose ops are part of kernels that begin on other `lines`."""
     return lines[0] - unit.first_line if lines and 0 not in lines and number not in lines else None
 
 

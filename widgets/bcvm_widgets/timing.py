@@ -20,7 +20,8 @@ NAMES = {
     "python": "left to Python",
 }
 WARM_NAMES = {"selected": "tier 1, warm calls", "fused": "tier 2, warm calls", "recompiled": "tier 3, warm calls"}
-MARKS = {"lowered": "▽", "bound": "□", "selected": "●", "fused": "◆", "recompiled": "★", "python": "✕"}
+MARKS = {"lowered": "▼", "bound": "■", "selected": "●", "fused": "◆", "recompiled": "★", "python": "✕"}
+WARM_MARKS = {"selected": "○", "fused": "◇", "recompiled": "☆"}
 _LONGEST = 160  # characters of a text
 
 
@@ -121,7 +122,11 @@ def text(found: protocol.Latencies) -> str:
         ).rstrip()
         for row in rows
     ]
-    lines += ["slowest:", *(f"  {took:>8}  {name_of(s)}: {' | '.join(filter(None, parts))}" for took, s, parts in slowest(found))]
+    lines += [
+        *_lost(found),
+        "slowest:",
+        *(f"  {took:>8}  {name_of(s)}: {' | '.join(filter(None, parts))}" for took, s, parts in slowest(found)),
+    ]
     return "\n".join(lines)
 
 
@@ -139,11 +144,17 @@ def as_html(found: protocol.Latencies) -> str:
         for took, s, parts in slowest(found)
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    return f"{table}{picture(found)}<p>slowest:</p><table><tbody>{items}</tbody></table>"
+    told = "".join(f"<p>{line}</p>" for line in _lost(found))
+    return f"{table}{picture(found)}{told}<p>slowest:</p><table><tbody>{items}</tbody></table>"
+
+
+def _lost(found: protocol.Latencies) -> list[str]:
+    """What is said where a flood of events came."""
+    return [f"{found['lost']:,} events of a flood are counted and are no dots"] if found["lost"] else []
 
 
 def _mark(figures: SeriesFigures) -> str:
-    return MARKS[figures["kind"]]
+    return (WARM_MARKS if figures["warm"] else MARKS)[figures["kind"]]
 
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 220, 60, 24

@@ -74,6 +74,14 @@ def interpreter(program: Program) -> str:
     return str(python)
 
 
+def environment_of(program: Program) -> dict[str, str]:
+    """What a peer's process sees: this checkout where it runs in our environment, nothing of the caller's path in one of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))}
+    if interpreter(program) != sys.executable:
+        environment.pop("PYTHONPATH")
+    return environment
+
+
 def _pip(python: Path, requires: tuple[str, ...]) -> None:
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requires]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_S, check=False)
@@ -86,9 +94,7 @@ class Process:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))}
-        if interpreter(program) != sys.executable:
-            environment.pop("PYTHONPATH")
+        environment = environment_of(program)
         command = [interpreter(program), str(_HERE / f"{program.script}.py"), *program.arguments]
         log = open(FOLDER / f"{program.script}{''.join(program.arguments)}.log", "w")  # noqa: SIM115  # the child's
         with log:

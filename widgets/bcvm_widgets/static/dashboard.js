@@ -246,6 +246,7 @@ class View {
       const glossary = this.model.get("listing").glossary ?? {};
       this.unit = unit;
       this.pointed = this.pinned = null;
+      clearTimeout(this.revealing);
       this.lines.fill(
         (unit?.lines ?? []).map((text, n) => ({ number: String(unit.first_line + n), code: sourceCell(text), text })),
       );

@@ -1,8 +1,8 @@
 // Dispatches and compiles as dots over time, with the figures of each tier beside its budget.
 
 const KINDS = {
-  lowered: { mark: "▽", name: "front end" },
-  bound: { mark: "□", name: "operands of new types" },
+  lowered: { mark: "▼", name: "front end" },
+  bound: { mark: "■", name: "operands of new types" },
   selected: { mark: "●", name: "tier 1, select", warm: "tier 1, warm calls", tier: "tier 1" },
   fused: { mark: "◆", name: "tier 2, fuse", warm: "tier 2, warm calls", tier: "tier 2" },
   recompiled: { mark: "★", name: "tier 3, recompile", warm: "tier 3, warm calls", tier: "tier 3" },
@@ -106,9 +106,10 @@ class LatencyView {
       "Dispatches and compiles appear here from the moment a dashboard is open: run a cell with tensor work while it is.",
     );
     if (!some || !this.plot.clientWidth) return;
-    this.drawPlot(message);
+    const shown = this.visible(message);
+    this.drawPlot(message, shown);
     this.drawTable(message);
-    this.drawSlowest(message);
+    this.drawSlowest(shown.dots);
     this.showDetail();
   }
 
@@ -128,9 +129,8 @@ class LatencyView {
     return { dots: dots.sort((a, b) => a.at - b.at), start: Math.max(0, start), end: Math.max(end, start + 1) };
   }
 
-  drawPlot(message) {
+  drawPlot(message, { dots, start, end }) {
     this.width = this.plot.clientWidth;
-    const { dots, start, end } = this.visible(message);
     const logs = dots.filter((dot) => dot.us > 0).map((dot) => Math.log10(dot.us));
     const low = Math.max(-2, Math.floor(Math.min(0, ...logs)));
     const high = Math.max(4, Math.ceil(Math.max(0, ...logs) + 0.01));
@@ -146,7 +146,7 @@ class LatencyView {
       [start, "start"],
       [end, "end"],
     ])
-      parts.push(DRAW("text", { x: x(at), y: PLOT.height - 6, "text-anchor": anchor }, clock(1000 * at)));
+      parts.push(DRAW("text", { x: x(at), y: PLOT.height - 6, "text-anchor": anchor }, at ? clock(1000 * at) : "0 s"));
     parts.push(DRAW("text", { x: PLOT.left - 6, y: bottom + 16, "text-anchor": "end" }, "untimed"));
     parts.push(...this.budgets(message, y, right, 10 ** high));
     const paths = new Map();
@@ -175,7 +175,7 @@ class LatencyView {
         if (us === null || us > top) continue;
         lines.push(DRAW("path", { d: `M${PLOT.left} ${y(us)}H${right}`, class: `bcvm-budget bcvm-dots-${each.kind}` }));
         const label = `budget of ${KINDS[each.kind].tier}: ${name} ${duration(us)}`;
-        lines.push(DRAW("text", { x: right - 4, y: y(us) - 3, "text-anchor": "end", class: "bcvm-budget-name" }, label));
+        lines.push(DRAW("text", { x: right - 4, y: y(us) + (name === "mean" ? 11 : -3), "text-anchor": "end", class: "bcvm-budget-name" }, label));
       }
     }
     return lines;
@@ -273,8 +273,7 @@ class LatencyView {
     return { element: make("tr", {}, name, ...cells), cells };
   }
 
-  drawSlowest(message) {
-    const { dots } = this.visible(message);
+  drawSlowest(dots) {
     const slow = dots.filter((dot) => dot.us > 0).sort((a, b) => b.us - a.us).slice(0, 5);
     const key = JSON.stringify(slow);
     if (key === this.slow) return;

@@ -1,6 +1,6 @@
 // The roof of a machine (what its cores and its memory allow) and points under it.
 
-const ROOF = { width: 460, height: 250, left: 48, right: 10, top: 16, bottom: 34, low: -3, high: 3 };
+const ROOF = { width: 460, height: 250, left: 48, right: 10, top: 26, bottom: 34, low: -3, high: 3 };
 
 // `points`: {density, rate, measured, name}; rates in GFLOP/s. `cores`: whose roof is drawn.
 function roofline(roof, points, cores) {
@@ -27,12 +27,13 @@ function roofline(roof, points, cores) {
   const axis = { x: ROOF.width - ROOF.right, y: ROOF.height - 3, "text-anchor": "end" };
   parts.push(DRAW("text", axis, "operations per byte"));
   parts.push(DRAW("text", { x: 2, y: 10 }, `GFLOP/s, ${cores === 1 ? "one core" : `${cores} cores`}`));
+  const labels = []; // over the lines, under the points
   roof.memory.forEach((level, n) => {
     const speed = share(level);
     const from = Math.max(10 ** ROOF.low, 10 ** yLow / speed);
     parts.push(DRAW("path", { d: `M${x(from)} ${y(from * speed)}L${x(top / speed)} ${y(top)}`, class: "bcvm-roof" }));
-    const at = 10 ** (yLow + 0.4 + 0.5 * n); // each name at a height of its own
-    parts.push(DRAW("text", { x: x(at / speed) + 6, y: y(at) + 4 }, `${level.name} ${digits(speed)} GB/s`));
+    const at = 10 ** (yLow + 0.2 + 0.3 * n); // each name at a height of its own, below most points
+    labels.push(DRAW("text", { x: x(at / speed) + 6, y: y(at) + 4 }, `${level.name} ${digits(speed)} GB/s`));
   });
   let above = Infinity;
   for (const kind of [...roof.compute].sort((a, b) => share(a) - share(b))) {
@@ -41,8 +42,9 @@ function roofline(roof, points, cores) {
     const start = x(rate / Math.max(...roof.memory.map(share)));
     parts.push(DRAW("path", { d: `M${start} ${y(rate)}H${ROOF.width - ROOF.right}`, class: "bcvm-roof" }));
     const place = { x: ROOF.width - ROOF.right - 2, y: above, "text-anchor": "end" };
-    parts.push(DRAW("text", place, `${kind.name} ${digits(rate)}`));
+    labels.push(DRAW("text", place, `${kind.name} ${digits(rate)}`));
   }
+  parts.push(...labels);
   for (const point of points) {
     const [px, py] = [x(point.density), y(point.rate)];
     const d = point.measured ? SHAPES.selected(px, py) : SHAPES.fused(px, py);
