@@ -1,9 +1,13 @@
-"""Work in several threads at once, whose errors are those of the test."""
+"""Work in several threads at once, whose errors are those of the test, and calls that are shared out whatever their size."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+
+import pytest
+
+from bcvm_core.codegen.stencils import crew
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:
@@ -23,3 +27,9 @@ def in_threads(count: int, work: Callable[[int], object]) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def share(monkeypatch: pytest.MonkeyPatch, from_ns: float = 0) -> None:
+    """Let calls be shared out from so many nanoseconds on, whatever other programs do."""
+    monkeypatch.setattr(crew, "SHARED_NS", from_ns)
+    monkeypatch.setattr(crew, "LARGE_NS", from_ns)

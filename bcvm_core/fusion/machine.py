@@ -38,7 +38,7 @@ MEANINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "call_ns": ("ns", "a call of a fused kernel"),
         "op_ns": ("ns", "a call of one op by itself"),
         "handover_ns": ("ns", "what a large call costs more than a small one, since Python cuts it into pieces"),
-        "wake_ns": ("ns", "until a sleeping thread takes part"),
+        "wake_ns": ("ns", "until the other threads, when they are awake, have taken part in a call and are heard of"),
         "fresh_gbs": ("GB/s", "first writes to memory that the system has just given"),
         "noise": ("", "middle half of the measurements relative to their median, the median over all figures; 0: not measured"),
     }
@@ -204,7 +204,7 @@ class Machine:
         lines.append(
             f"  calls: a kernel {self.call_ns:.0f} ns, one op {self.op_ns:.0f} ns, a large call {self.handover_ns / 1000:.1f} us more"
         )
-        lines.append(f"  waking a thread {self.wake_ns / 1000:.1f} us; first writes to fresh memory {self.fresh_gbs:.1f} GB/s")
+        lines.append(f"  sharing out {self.wake_ns / 1000:.1f} us; first writes to fresh memory {self.fresh_gbs:.1f} GB/s")
         if self.noise:
             lines.append(f"  noise while measuring: {self.noise:.0%}")
         return "\n".join(lines)

@@ -7,9 +7,7 @@ call nor a busy neighbour is in them. Nothing here runs unless somebody asks for
 
 from __future__ import annotations
 
-import queue
 import statistics
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -17,7 +15,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..codegen import loops
+from ..codegen.stencils import crew as crews
 from ..codegen.stencils import kernel, library, threads
+from ..codegen.stencils.driver import driver
 from ..codegen.stencils.graph import FusedGraph, Input, Node, NotFusable
 from ..dtypes import BY_NAME
 from ..ops import registry
@@ -232,22 +232,12 @@ def _products() -> dict[str, Probe]:
 def _calls() -> dict[str, Probe]:
     """What calls cost besides their work."""
     x = np.zeros(16, np.float32)
-    asked: queue.SimpleQueue[int] = queue.SimpleQueue()
-    woken: queue.SimpleQueue[float] = queue.SimpleQueue()
+    rows = crews.table(threads.cores())
+    idle = driver().addresses.get("pool_nothing", 0)
 
-    def serve() -> None:
-        while (sent := asked.get()) >= 0:
-            woken.put(float(time.perf_counter_ns() - sent))
-
-    def wake() -> float:
-        threading.Thread(target=serve, name="bcvm-measuring", daemon=True).start()
-        found = []
-        for _ in range(15):
-            time.sleep(0.0001)  # so that it sleeps
-            asked.put(time.perf_counter_ns())
-            found.append(woken.get())
-        asked.put(-1)
-        return statistics.median(found)
+    def together() -> None:
+        if idle:
+            crews.crew.run(idle, rows)
 
     from ..tiers.select import CallSite
 
@@ -258,7 +248,7 @@ def _calls() -> dict[str, Probe]:
         exp(x)
 
     both = _per_call(two)
-    return {"op": lambda: both() / 2, "wake": wake}
+    return {"op": lambda: both() / 2, "wake": _per_call(together)}
 
 
 # -- figures --------------------------------------------------------------------------------------

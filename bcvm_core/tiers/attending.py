@@ -20,7 +20,8 @@ from ..fusion.machines import InForce, usable
 _Array = np.ndarray[Any, Any]
 HALVES: Final = "qk^T | softmax, pv"
 REFUSED: Final = dict.fromkeys(("qk^T, softmax | pv", "qk^T | softmax | pv"), "no kernel is cut there")
-SMALL: Final = {**REFUSED, HALVES: "small: runs in one thread"}
+SMALL_NS: Final = 400_000  # calls that take less are one kernel: a second one would have to be shared out as well
+SMALL: Final = {**REFUSED, HALVES: "small: one kernel"}
 _MAX_KNOWN: Final = 512
 _known: dict[Any, tuple[entry.Plan, bool, decisions.Measured] | None] = {}
 _classes: dict[tuple[Any, ...], decisions.Record] = {}
@@ -54,7 +55,7 @@ def _plan(
     operands, narrow = tuple((x.shape, x.strides) for x in arrays), q.itemsize != wide
     plan = entry.plan(operands, wide, narrow, causal)
     if plan is not None:
-        small = plan.ns < entry.LARGE_NS
+        small = plan.ns < SMALL_NS
         record = _decide(plan, q, small)
         halves = not small and record.decision.chosen is not None and record.decision.chosen.name == HALVES
         if halves:

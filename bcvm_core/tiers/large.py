@@ -100,7 +100,7 @@ def _at_once(kernel: FusedKernel, arrays: Sequence[Any]) -> Any:
 
 
 def _in_blocks(kernel: FusedKernel, arrays: Sequence[Any]) -> Any:
-    return kernel(arrays, cores=threads.cores())
+    return kernel(arrays)
 
 
 def _small_first(segment: Segment, candidate: decisions.Candidate, arrays: Sequence[Any]) -> Run:
@@ -150,8 +150,8 @@ def direct(kernel: FusedKernel, segment: Segment) -> tuple[LargeCalls | None, In
 
 
 def limit_of(kernel: FusedKernel, segment: Segment, figures: InForce) -> int:
-    """How many elements a call may have that is not looked at. Where nothing was measured blocks are left to calls that surely gain."""
+    """How many elements a call may have that is not looked at. Blocks are left to calls that surely gain."""
     large_ns = HANDOVERS * figures.machine.handover_ns
-    if figures.source == "nominal" and not segment.has_partial:
+    if not segment.has_partial:
         large_ns = max(large_ns, LARGE_NS)
     return int(large_ns / kernel.ns_per_element)

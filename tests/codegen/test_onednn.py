@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,10 @@ from bcvm_core import config
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.onednn import convolution, digest, library, primitives, threadpool, weights
 from bcvm_core.codegen.stencils import threads
+from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.devices import written
 from bcvm_core.ops import conv, order, pending
+from tests.in_threads import share
 
 needed = pytest.mark.skipif(library.library() is None, reason=library.state()[1])
 F32 = np.float32
@@ -97,7 +98,7 @@ def test_bits_depend_on_values_and_shapes_alone(monkeypatch: pytest.MonkeyPatch)
         primitives.forget()
         weights.weights.forget()
         for limit in (0.0, float("inf")):  # with and without threads
-            monkeypatch.setattr(convolution, "SEVERAL", limit)
+            share(monkeypatch, limit)
             with found.limits(3):
                 assert ops.conv2d(x, w, b, **attrs).tobytes() == expected
         for offset in (1, 2, 3):
@@ -265,7 +266,7 @@ def test_a_waiting_convolution_is_claimed_once() -> None:
 
 @needed
 def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution, "SEVERAL", 2e6)  # some of both kinds
+    share(monkeypatch, 2e4)  # some of both kinds
     calls = list(random_calls(10))
     expected = [ops.conv2d(x, w, b, **attrs).tobytes() for x, w, b, attrs in calls]
     wrong: list[int] = []
@@ -286,27 +287,28 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needed
 def test_an_interrupt_leaves_no_part_undone(monkeypatch: pytest.MonkeyPatch, pythons_interrupts: None) -> None:
-    monkeypatch.setattr(convolution, "SEVERAL", 0.0)
+    share(monkeypatch)
     monkeypatch.setattr(threads, "cores", lambda: 2)
     found = library.library()
     assert found is not None
+    driver()
+    loops.wait(60.0)
     if threadpool.stream(found) is None:
         pytest.skip("this library has no place for threads of ours")
     x, w = data((4, 32, 60, 60)), data((32, 32, 3, 3), 1)
     expected = ops.conv2d(x, w).tobytes()
     begun = threading.Event()
-    real = threads._Call.work
+    real = threadpool.run
 
-    def work(self: Any) -> None:
+    def run(*arguments: Any) -> None:
         begun.set()
-        time.sleep(0.01)
-        real(self)
+        real(*arguments)
 
-    monkeypatch.setattr(threads._Call, "work", work)
+    monkeypatch.setattr(threadpool, "run", run)
     killer = threading.Thread(target=lambda: (begun.wait(), _thread.interrupt_main()))
     killer.start()
     with pytest.raises(KeyboardInterrupt):
-        for _ in range(50):
+        while True:
             ops.conv2d(x, w)
     killer.join()
     assert ops.conv2d(x, w).tobytes() == expected

@@ -21,6 +21,7 @@ from bcvm_core.codegen.products import product
 from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.target import host
 from bcvm_core.ops import chains, products
+from tests.in_threads import share
 
 from ..in_threads import in_threads
 
@@ -131,6 +132,7 @@ def test_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, shape: t
     a, b = data(shape[:-1]), data((*shape[:-3], shape[-2], shape[-1]), seed=1)
     alone = by_code(a, b)
     monkeypatch.setattr(product, "SEVERAL", 0.0)
+    share(monkeypatch)
     for count in (2, 3, 8):
         monkeypatch.setattr(threads, "cores", lambda count=count: count)
         assert same(by_code(a, b), alone)

@@ -14,7 +14,6 @@ import pytest
 from bcvm_core import config, fpstatus, ops
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.rows import kernels
-from bcvm_core.codegen.rows.entry import _line_job
 from bcvm_core.codegen.rows.loop import row_loop
 from bcvm_core.codegen.stencils import offsets
 from bcvm_core.codegen.stencils.driver import driver
@@ -244,7 +243,7 @@ def test_what_is_masked_out_goes_through_no_tiny_numbers(op: str, dtype: str) ->
             job = ctypes.create_string_buffer(
                 struct.pack("<8q", kernel, *shape, loops.address(y), loops.address(out), 0, 0) + bytes(offsets.L_ARGUMENTS)
             )
-            _line_job()(ctypes.addressof(job))
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver().addresses["line_job"])(ctypes.addressof(job))
             (status,) = struct.unpack_from("<q", job, offsets.L_JOB_STATUS)
             assert not status & offsets.EVENTS & ~offsets.HARD
         same_bits(made(op, dtype)(y, axis=-1), definition(op, y, axis=-1))

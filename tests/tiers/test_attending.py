@@ -74,7 +74,7 @@ def test_small_calls_are_one_kernel_in_one_thread(afresh: None, monkeypatch: pyt
     monkeypatch.setattr(attending, "usable", lambda: machines.InForce(machines.nominal(32), "nominal"))
     ops.attention(*operands(1, 100))
     text = bcvm.explain()
-    assert "qk^T | softmax, pv: predicted" in text and "[REJECTED] small: runs in one thread" in text
+    assert "qk^T | softmax, pv: predicted" in text and "[REJECTED] small: one kernel" in text
     assert "32 threads" not in text and "saturation" not in text
 
 

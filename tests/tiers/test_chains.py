@@ -24,7 +24,7 @@ from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.codegen.stencils.library import family
 from bcvm_core.events import Spliced, bus
 from bcvm_core.fusion import decisions, splits
-from tests.in_threads import in_threads
+from tests.in_threads import in_threads, share
 from tests.tiers.chain_support import DTYPES, FORMS, centred, chain_of, one_by_one, relu_mean, same_bits, scaled_softmax, warmed
 from tests.tiers.chain_support import norm_written_out as written_out
 from tests.vm.native_support import region_of
@@ -48,6 +48,7 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
     monkeypatch.setattr(threads, "cores", lambda: 3)
     monkeypatch.setattr(chain, "LARGE_NS", 0)
+    share(monkeypatch)
     yield 3
 
 
@@ -93,6 +94,7 @@ def test_long_rows_are_cut_along_the_tree(n: int, dtype: str, monkeypatch: pytes
     for large in (False, True):
         if large:
             monkeypatch.setattr("bcvm_core.codegen.rows.chain.LARGE_NS", 0)
+            share(monkeypatch)
             monkeypatch.setattr(threads, "cores", lambda: 3)
         for function in LONG:
             same_bits(warmed(function, x, y)(x, y), one_by_one(function, x, y))

@@ -18,7 +18,8 @@ from .. import llvm
 from ..loops import address, data_offset_holds, made
 from ..rows.code import LANES
 from ..scratch import ALIGNMENT, Scratch
-from ..stencils import threads
+from ..stencils import crew as crews
+from ..stencils.offsets import BYTES_HEAD
 from ..stencils.recycle import empty
 from .kernel import KEYS, OF_CALL, OF_PLAN, PLACES, REST, SCORES, AttentionLoop
 from .steps import ADD, KEEP, PLAIN
@@ -27,7 +28,7 @@ _Array = np.ndarray[Any, Any]
 ROWS: Final = 64  # queries of a task, where their scores stay in the cache that belongs to a core
 _SCORES_MAX: Final = 4096  # keys up to which they do
 _KEYS_MAX: Final = (1 << 31) - 1
-LARGE_NS: Final = 400_000  # calls that take longer run on several cores
+_TASK_NS: Final = 350.0
 _PIECES: Final = 4  # per thread
 _CALL: Final = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _functions: dict[Any, Any] = {}
@@ -37,7 +38,7 @@ _scratch = Scratch()
 
 
 def function_for(dtype: Any) -> Any:
-    """The native function, made within the call when there is none yet; None where there can't be one.
+    """The native function with its `address`, made within the call when there is none yet; None where there can't be one.
 
     Its bits are its own, so a process computes by it always or never: what is found first is kept.
     """
@@ -45,7 +46,11 @@ def function_for(dtype: Any) -> Any:
         return _functions[dtype]
     loop = made("attention", dtype.name)
     assert isinstance(loop, AttentionLoop)
-    return _functions.setdefault(dtype, _CALL(loop.entry) if loop.ready else None)
+    run: Any = None
+    if loop.ready:
+        run = _CALL(loop.entry)
+        run.address = loop.entry
+    return _functions.setdefault(dtype, run)
 
 
 class Shapes(NamedTuple):
@@ -67,7 +72,7 @@ class Plan:
     `result`: its shape; `lead`: the leading axes of what is computed, heads last; `tables`: where each head's operands begin.
     """
 
-    __slots__ = ("result", "lead", "shapes", "rows", "tasks", "tables", "size", "ns", "wide", "block")
+    __slots__ = ("result", "lead", "shapes", "rows", "tasks", "tables", "size", "moved", "ns", "wide", "block")
 
     def __init__(self, operands: Operands, lead: tuple[int, ...], wide: int, narrow: bool, rows: int) -> None:
         """`wide`: bytes of the type of computation; `narrow`: whether elements lie in memory in another one; `rows`: of a task, at most."""
@@ -89,7 +94,9 @@ class Plan:
             row, column = (0 if n == 1 and name == "mask" else step for n, step in zip(shape[-2:], strides[-2:], strict=True))
             fields |= {f"{name}_at": address(table), f"{name}_row": row, f"{name}_column": column}
         self.size = self._lay_out(fields)
-        self.ns = shapes.heads * shapes.n * shapes.m * (0.4 + (shapes.d + shapes.e) / 60) * wide / 4
+        self.moved = crews.Moved(8, 1, crews.apart(self.size), False)  # the second argument
+        scores = shapes.heads * shapes.n * shapes.m * (0.4 + (shapes.d + shapes.e) / 60) * wide / 4
+        self.ns = scores + _TASK_NS * self.tasks
         self.block = struct.pack(f"<{len(OF_PLAN)}q", *[fields.get(name, 0) for name in OF_PLAN])
 
     def _lay_out(self, fields: dict[str, int]) -> int:
@@ -199,13 +206,10 @@ _OF_CALL: Final = struct.Struct(f"<{len(OF_CALL) - 1}qd")
 def _run(run: Any, plan: Plan, fields: bytes) -> None:
     """All tasks, on several cores where that is worth it."""
     block = ctypes.c_char_p(fields)
-    cores = 1 if plan.tasks == 1 or plan.ns < LARGE_NS else threads.cores()
-    if cores == 1:
+    crew = crews.crew
+    if plan.tasks == 1 or not crew.worth(plan.ns):
         run(block, _scratch.at(plan.size), 0, plan.tasks)
         return
-    share = max(1, plan.tasks // (_PIECES * cores))
-
-    def piece(first: int) -> None:
-        run(block, _scratch.at(plan.size), first, min(first + share, plan.tasks))
-
-    threads.workers.run(piece, range(0, plan.tasks, share), cores)
+    share = max(1, plan.tasks // (_PIECES * crew.members))
+    memory = _scratch.at(plan.moved.step * crew.members)
+    crew.sweep(run.address, (id(fields) + BYTES_HEAD, memory), plan.moved, (0, share, plan.tasks), plan.ns)

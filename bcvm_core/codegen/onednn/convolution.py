@@ -23,7 +23,6 @@ from .primitives import Convolution, ConvolutionKey, convolution, mover
 from .weights import weights
 
 _Array = np.ndarray[Any, Any]
-SEVERAL: Final = 1e8  # operations from which on a convolution runs on several threads: a millisecond or so on one
 _F32: Final = np.dtype(np.float32)
 
 
@@ -129,10 +128,8 @@ def run(
     if not found.has_pool:
         with found.limits(1):
             made.run(places)
-    elif made.flops < SEVERAL:
-        made.run(places)
     else:
-        threadpool.run(found, functools.partial(made.run, places))
+        threadpool.run(found, functools.partial(made.run, places), made.flops)
     return result
 
 

@@ -17,11 +17,12 @@ OP: Final = "product"
 class ProductLoop(Loop):
     """`multiply(job, places, count)` without the interpreter's lock, `at_once` with it; `tiles`: the functions that jobs name."""
 
-    __slots__ = ("form", "multiply", "at_once", "mode", "tiles", "copied")
+    __slots__ = ("form", "entry", "multiply", "at_once", "mode", "tiles", "copied")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)
+        self.entry = 0  # the address of `multiply`
         self.multiply: Any = None
         self.at_once: Any = None
         self.mode: Any = None
@@ -55,6 +56,7 @@ class ProductLoop(Loop):
         functions = [found["turned"], *(found[tile_name(rows)] for rows in range(1, self.form.rows + 1))]
         self.tiles = (ctypes.c_uint64 * len(functions))(*functions)
         self.copied = found["copied"]
+        self.entry = found["multiply"]
         arguments = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.multiply = ctypes.CFUNCTYPE(*arguments)(found["multiply"])
         self.at_once = ctypes.PYFUNCTYPE(*arguments)(found["multiply"])

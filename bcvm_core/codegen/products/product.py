@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import struct
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import numpy as np
 from ... import config, fpstatus
 from ..loops import address, made
 from ..scratch import ALIGNMENT, Scratch
+from ..stencils import crew as crews
 from ..stencils import offsets, threads
 from ..stencils.driver import driver
 from ..stencils.kernel import Blocks
@@ -22,7 +24,8 @@ from .loop import OP, ProductLoop
 from .tiles import ELEMENTS
 
 _Array = np.ndarray[Any, Any]
-SEVERAL: Final = 2e7  # operations from which on a product runs on several threads
+SEVERAL: Final = 1e7  # operations from which on a product may run on several threads,
+_RATE: Final = 600.0  # and bytes times operations per nanosecond by which that is foreseen
 _SHORT: Final = 4e6  # operations up to which the interpreter's lock is kept
 _ROWS_MAX: Final = 4096  # of one piece
 _AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
@@ -30,11 +33,13 @@ _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
 _TILES: Final = 24  # of columns that are packed at a time otherwise: the wider the registers, the larger the caches near them
 _HOT_ROWS: Final = 512  # of blocks that something else follows,
 _HOT: Final = 1 << 18  # and about their elements
-_PIECES: Final = 3  # per thread
+_PIECES: Final = 2  # per thread
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
 _EVENTS: Final = ((_DIVIDE, "divide"), (_OVERFLOW, "overflow"), (_UNDERFLOW, "underflow"), (_INVALID, "invalid"))
 _MAX_PLANS: Final = 512
 _pack: Final = struct.Struct("<26q").pack
+_SCRATCH: Final = 8 * 17  # where a job names its memory, in three words
+_MODE: Final = 24  # and the floating-point mode, in this word
 _places: Final = struct.Struct("<3q").pack
 _tail: Final = struct.Struct("<11q").pack
 _met: Final = struct.Struct("<2q").unpack_from
@@ -53,10 +58,11 @@ def code(dtype: str) -> ProductLoop | None:
     return _codes[dtype]
 
 
-_plans: dict[Any, _Single | None] = {}  # by layout of both operands; None: a call that takes several pieces or copies
+_plans: dict[Any, _Matrices | None] = {}  # by layout of both operands; None: stacks, many rows, or copies
 
 
 After = Callable[[_Array], Blocks | None]
+Piece = tuple[int, int, int, int, int]  # first matrix of the stack, first row, end, first column, end
 
 
 def multiply(a: _Array, b: _Array, after: After | None = None) -> _Array | None:
@@ -80,25 +86,29 @@ def multiply(a: _Array, b: _Array, after: After | None = None) -> _Array | None:
         if len(_plans) >= _MAX_PLANS:
             _plans.clear()
         plan = _plans[key] = _planned(found, a, b)
-    if plan is not None and (plan.flops < SEVERAL or threads.cores() == 1):
-        return plan(a, b)
-    return _in_pieces(a, b)
+    if plan is None:
+        return _in_pieces(a, b)
+    return plan.shared(a, b) if plan.flops >= SEVERAL and crews.crew.worth(plan.ns) else plan(a, b)
 
 
-def _planned(found: ProductLoop, a: _Array, b: _Array) -> _Single | None:
+def _planned(found: ProductLoop, a: _Array, b: _Array) -> _Matrices | None:
     simple = a.ndim == b.ndim == 2 and a.size and b.size and a.shape[0] <= _ROWS_MAX and _left(a) is a and _right(b) is b
-    return _Single(found, a, b) if simple else None
+    return _Matrices(found, a, b) if simple else None
 
 
-class _Single:
-    """Products of matrices of one layout in one piece, with as little between as Python allows."""
+class _Matrices:
+    """Products of matrices of one layout, in one piece or shared out, with as little between as Python allows."""
 
-    __slots__ = ("call", "shape", "dtype", "layout", "flops")
+    __slots__ = ("found", "call", "shape", "dtype", "layout", "flops", "ns", "pieces", "steps")
 
     def __init__(self, found: ProductLoop, a: _Array, b: _Array) -> None:
+        self.found = found
         self.shape, self.dtype = (a.shape[0], b.shape[1]), a.dtype
         self.flops = 2.0 * a.shape[0] * a.shape[1] * b.shape[1]
-        self.layout = _Layout(found, *self.shape, a.shape[1], a.strides[0], _steps(b), b.shape[1] * a.itemsize, a.itemsize)
+        self.ns = self.flops * a.itemsize / _RATE
+        self.steps: Any = (a.shape[1], a.strides[0], _steps(b), b.shape[1] * a.itemsize, a.itemsize)
+        self.pieces: _Pieces | None = None
+        self.layout = _layout(found, *self.shape, *self.steps)
         self.call = found.at_once if self.flops < _SHORT else found.multiply
 
     def __call__(self, a: _Array, b: _Array) -> _Array:
@@ -107,6 +117,50 @@ class _Single:
         if events & offsets.EVENTS:
             _report(events)
         return result
+
+    def shared(self, a: _Array, b: _Array) -> _Array:
+        """The product by all threads."""
+        result: _Array = empty(self.shape, self.dtype)
+        pieces = self.pieces
+        if pieces is None or pieces.members != crews.crew.members:
+            pieces = self.pieces = _Pieces(self)
+        events = pieces.run(address(a), address(b), address(result))
+        if events & offsets.EVENTS:
+            _report(events)
+        return result
+
+
+class _Pieces:
+    """The pieces of a product: all that does not depend on where operands lie."""
+
+    __slots__ = ("members", "found", "jobs", "places", "rows", "moved", "ns", "memory")
+
+    def __init__(self, plan: _Matrices) -> None:
+        (rows, columns), found = plan.shape, plan.found
+        depth, a_row, (b_row, b_column), c_row, size = plan.steps
+        self.found, self.members, self.ns = found, crews.crew.members, plan.ns
+        tall, wide, _ = _cut(found, 1, rows, columns, self.members)
+        cut = [(row, column) for row in range(0, rows, tall) for column in range(0, columns, wide)]
+        layouts = [_layout(found, min(tall, rows - row), min(wide, columns - column), *plan.steps) for row, column in cut]
+        self.moved = crews.Moved(_SCRATCH, 3, crews.apart(max([layout.size for layout in layouts])), True)
+        self.memory = self.moved.step * self.members
+        self.jobs = np.array([struct.unpack("<26q", layout.job(0, 0, ALIGNMENT)) for layout in layouts], np.int64)
+        self.jobs[:, _SCRATCH // 8 : _SCRATCH // 8 + 3] -= ALIGNMENT
+        self.places = np.array([(row * a_row, column * b_column, row * c_row + column * size) for row, column in cut], np.int64)
+        self.rows = crews.table(len(cut))
+        self.rows[:, 0] = np.arange(len(cut)) * self.jobs.strides[0]
+        self.rows[:, 1] = np.arange(len(cut)) * self.places.strides[0]
+        self.rows[:, 2] = 1
+
+    def run(self, *places: int) -> int:
+        """Run them: the flags that they raise. `places`: addresses of operands and result."""
+        crew = crews.crew
+        jobs, table = self.jobs.copy(), self.places + places
+        jobs[:, _SCRATCH // 8 : _SCRATCH // 8 + 3] += _scratch.at(self.memory)
+        jobs[:, _MODE] = self.found.mode()  # pieces run in that of the caller
+        rows = self.rows + (address(jobs), address(table), 0, 0, 0, 0, 0, 0)
+        crew.run(self.found.entry, rows, self.moved, self.ns)
+        return int(np.bitwise_or.reduce(rows[:, crews.RETURNED]))
 
 
 class _Layout:
@@ -133,11 +187,14 @@ class _Layout:
         self.head += (ahead, direct)
         self.tail = (form.columns, form.lanes, size, found.copied)
 
-    def job(self, mode: int, tail: int = 0) -> bytes:
-        """A job of its own, in which native code writes."""
-        at = _scratch.at(self.size)
+    def job(self, mode: int, tail: int = 0, memory: int = 0) -> bytes:
+        """A job of its own, in which native code writes. `memory`: at least `size` bytes, 0: this thread's."""
+        at = memory or _scratch.at(self.size)
         b = at + self.packed_a
         return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode, tail)
+
+
+_layout: Final = functools.lru_cache(_MAX_PLANS)(_Layout)
 
 
 def _report(events: int) -> None:
@@ -183,7 +240,8 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
     rows, columns, depth = result.shape[-2], result.shape[-1], a.shape[-1]
     stacks = _stacks(a, b, result)
     flops = 2.0 * result.size * depth
-    workers = threads.cores() if flops >= SEVERAL else 1
+    shared = flops >= SEVERAL and crews.crew.worth(flops * a.itemsize / _RATE)
+    workers = threads.cores() if shared else 1
     tall, wide, deep = _cut(found, len(stacks), rows, columns, workers)
     if tail is not None:  # blocks that stay near
         tall = min(tall, _HOT_ROWS)
@@ -198,7 +256,7 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
         for piece in pieces:
             run(piece)
     else:
-        threads.workers.run(run, pieces, workers)
+        run.together(pieces, flops * a.itemsize / _RATE)
     if run.events & offsets.EVENTS:
         _report(run.events)
 
@@ -254,23 +312,49 @@ class _Run:
         self.events = 0
         self.tail = tail
 
-    def __call__(self, piece: tuple[int, int, int, int, int]) -> None:
-        stack, row, end, column, last = piece
-        layout = _Layout(self.code, end - row, last - column, self.depth, self.a_row, (self.b_row, self.b_column), self.c_row, self.size)
-        table = self.stacks[stack : stack + self.deep]
+    def __call__(self, piece: Piece) -> None:
+        """One piece, by this thread."""
+        layout, table = self._layout(piece), self._table(piece)
+        follow, _kept = self._follow(piece, layout)
+        self.events |= self.call(layout.job(self.mode, _bytes_at(follow)), address(table), len(table))  # others run meanwhile
+        self._followed(follow)
+
+    def together(self, pieces: list[Piece], ns: float) -> None:
+        """All pieces, by all threads. `ns`: about how long this one would take alone."""
+        crew, rows = crews.crew, crews.table(len(pieces))
+        layouts = [self._layout(piece) for piece in pieces]
+        tables = [self._table(piece) for piece in pieces]
+        follows = [self._follow(piece, layout) for piece, layout in zip(pieces, layouts, strict=True)]
+        step = crews.apart(max([layout.size for layout in layouts]))
+        memory = _scratch.at(step * crew.members)
+        jobs = [layout.job(self.mode, _bytes_at(follow[0]), memory) for layout, follow in zip(layouts, follows, strict=True)]
+        rows[:, :3] = [(_bytes_at(job), address(table), len(table)) for job, table in zip(jobs, tables, strict=True)]
+        crew.run(self.code.entry, rows, crews.Moved(_SCRATCH, 3, step, True), ns)
+        self.events |= int(np.bitwise_or.reduce(rows[:, crews.RETURNED]))
+        for follow, _kept in follows:
+            self._followed(follow)
+
+    def _layout(self, piece: Piece) -> _Layout:
+        _, row, end, column, last = piece
+        steps = (self.b_row, self.b_column)
+        return _layout(self.code, end - row, last - column, self.depth, self.a_row, steps, self.c_row, self.size)
+
+    def _table(self, piece: Piece) -> _Array:
+        stack, row, _, column, _ = piece
+        table: _Array = self.stacks[stack : stack + self.deep]
         if row or column:
             table = table + np.array((row * self.a_row, column * self.b_column, row * self.c_row + column * self.size))
-        if self.tail is None:
-            events = self.call(layout.job(self.mode), address(table), len(table))  # others run meanwhile
-        else:
-            follow, kept = _followed(self.tail, piece, layout.block)
-            events = self.call(layout.job(self.mode, _bytes_at(follow)), address(table), len(table))
+        return table
+
+    def _follow(self, piece: Piece, layout: _Layout) -> tuple[bytes, Any]:
+        return (b"", None) if self.tail is None else _followed(self.tail, piece, layout.block)
+
+    def _followed(self, follow: bytes) -> None:
+        if self.tail is not None:
             self.tail.note(*_met(follow, c.T_WORD))
-            del kept
-        self.events |= events
 
 
-def _followed(tail: Blocks, piece: tuple[int, int, int, int, int], block: int) -> tuple[bytes, Any]:
+def _followed(tail: Blocks, piece: Piece, block: int) -> tuple[bytes, Any]:
     """What a job says of its tail, in which native code writes, and what must live as long."""
     starts, job, kept = tail.block(*piece[1:])
     begins = (ctypes.c_int64 * len(starts))(*starts)
@@ -283,8 +367,8 @@ def _followed(tail: Blocks, piece: tuple[int, int, int, int, int], block: int) -
 
 
 def _bytes_at(x: bytes) -> int:
-    """Where the bytes of an object are."""
-    return id(x) + offsets.BYTES_HEAD
+    """Where the bytes of an object are; 0 where there are none."""
+    return id(x) + offsets.BYTES_HEAD if x else 0
 
 
 def _steps(b: _Array) -> tuple[int, int]:

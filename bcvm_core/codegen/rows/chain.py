@@ -8,6 +8,7 @@ larger calls come back to Python and are cut up among threads, others are handed
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import weakref
 from collections.abc import Callable
@@ -19,7 +20,8 @@ import numpy as np
 
 from ...dtypes import BY_NAME
 from ..loops import address
-from ..scratch import aligned
+from ..scratch import Scratch
+from ..stencils import crew as crews
 from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
@@ -108,6 +110,9 @@ class NotReady(Exception):
     """A kernel over rows is still being compiled, or can't be."""
 
 
+_scratch = Scratch()
+
+
 @cache
 def _job() -> Any:
     return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver().addresses["chain_job"])
@@ -192,7 +197,7 @@ class Chain:
             return None
         kept = _result_shape(shape, plan.ndim - plan.inner, plan.ndim - 1, plan.form)
         made = [empty(kept, dtype) for dtype in plan.dtypes[len(arrays) :]]
-        run.work(made, cores)
+        run.work(made, cores, self.ns * math.prod(shape))
         if unwelcome(run.word, run.events):
             return None
         results = [x if x.ndim else x[()] for x in made]
@@ -219,28 +224,39 @@ class _Run:
         _job()(ctypes.addressof(job))
         return job
 
-    def work(self, made: list[Any], cores: int) -> None:
-        """Fill the results, in pieces."""
+    def work(self, made: list[Any], cores: int, ns: float) -> None:
+        """Fill the results, in pieces; `ns`: about how long one thread would take."""
         self.outs[: len(made)] = list(map(address, made))
-        if self.parts and self.first == 1:
-            self._only_row(cores)
-            return
-        step = max(1, -(-self.first // (PIECES * cores)))
-        pieces = [(start, min(self.first, start + step)) for start in range(0, self.first, step)]
-        threads.workers.run(lambda piece: self._piece(0, piece[0], piece[1], 0), pieces, cores)
+        crew = crews.crew
+        several = cores > 1 and crew.worth(ns)
+        if self.parts and self.first == 1:  # a single long row: its parts first, then what follows them
+            partial = np.empty(max(1, self.parts * self.parted), np.float64)
+            self._pieces(1, self.parts, address(partial), several, ns)
+            self._note(self._job(2, 0, 0, _scratch.at(self.scratch), address(partial)))
+        else:
+            self._pieces(0, self.first, 0, several, ns)
 
-    def _only_row(self, cores: int) -> None:
-        """A single long row: its parts first, then what follows them."""
-        partial = np.empty(max(1, self.parts * self.parted), np.float64)
-        step = max(1, -(-self.parts // (PIECES * cores)))
-        pieces = [(start, min(self.parts, start + step)) for start in range(0, self.parts, step)]
-        at = address(partial)
-        threads.workers.run(lambda piece: self._piece(1, piece[0], piece[1], at), pieces, cores)
-        self._piece(2, 0, 0, at)
+    def _pieces(self, what: int, count: int, partial: int, several: bool, ns: float) -> None:
+        """Do rows or parts of the only row, by all threads or this one."""
+        crew = crews.crew
+        step = max(1, -(-count // (PIECES * crew.members)))
+        starts = np.arange(0, count, step)
+        jobs = np.zeros((len(starts), c.H_SIZE >> 3), np.int64)
+        moved = crews.Moved(c.H_MEMORY, 1, crews.apart(self.scratch), True)
+        memory = _scratch.at(moved.step * crew.members)
+        fields = (self.desc, ctypes.addressof(self.args), ctypes.addressof(self.outs), 0, 0, memory, partial, what, self.mode)
+        jobs[:, : len(fields)] = fields
+        jobs[:, c.H_START >> 3] = starts
+        jobs[:, c.H_STOP >> 3] = np.minimum(starts + step, count)
+        rows = crews.table(len(starts))
+        rows[:, 0] = np.arange(len(starts)) * jobs.strides[0] + address(jobs)
+        if several:
+            crew.run(driver().addresses["chain_job"], rows, moved, ns)
+        else:
+            crew.alone(driver().addresses["chain_job"], rows)
+        self._note(np.bitwise_or.reduce(jobs, axis=0))
 
-    def _piece(self, what: int, start: int, stop: int, partial: int) -> None:
-        _kept, at = aligned(self.scratch)
-        job = self._job(what, start, stop, at, partial)
+    def _note(self, job: Any) -> None:
         events, word = struct.unpack_from("<2q", job, c.H_EVENTS)
         self.events |= events
         self.word |= word

@@ -6,17 +6,16 @@ are cut up among threads.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from ..loops import address
+from ..stencils import crew as crews
 from ..stencils import offsets as c
 from ..stencils import threads
 from ..stencils.driver import driver
@@ -26,9 +25,11 @@ from ..stencils.recycle import empty
 from .loop import RowLoop
 
 _FASTCALL: Final = 0x80
-LARGE_NS: Final = 400_000  # calls that take longer than this run on several cores
-PIECES: Final = 4  # per thread
+LARGE_NS: Final = 120_000  # calls that take longer than this may run on several cores
+PIECES: Final = 3  # per thread
 _COLUMNS_MIN: Final = 256  # columns of a piece
+_OF_CALL_IN: Final = struct.Struct("<2qdq")
+_OF_CALL: Final = struct.Struct("<4q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ class Call:
 class Entry:
     """What belongs to one function; it is the function's module, and takes the calls that the native code does not."""
 
-    __slots__ = ("loop", "how", "dtype", "result", "limit", "descriptor", "__weakref__")
+    __slots__ = ("loop", "how", "dtype", "result", "ns", "limit", "descriptor", "__weakref__")
 
     def __init__(self, loop: RowLoop, how: Call, dtype: Any, result: Any, ns: float) -> None:
-        self.loop, self.how, self.dtype, self.result = loop, how, dtype, result
+        self.loop, self.how, self.dtype, self.result, self.ns = loop, how, dtype, result, ns
         self.limit = int(LARGE_NS / ns) if threads.cores() > 1 else 1 << 62
         self.descriptor = self._describe(int(RELEASE_NS / ns))
 
@@ -83,14 +84,14 @@ class Entry:
         if not x.size or n <= how.less or any(p.shape != lengths for p in arrays[1:]) or not kernel:
             return None
         made = empty(_result_shape(x.shape, first, last, how.form), self.result)
-        common = struct.pack("<q", kernel), struct.pack("<2qdq", *self._pointers(arrays[1:]), how.eps, how.less)
+        common = _OF_CALL.unpack(_OF_CALL_IN.pack(*self._pointers(arrays[1:]), how.eps, how.less))
         if inner == 1:
             steps = n * x.itemsize, self.result.itemsize * (n if how.form == 0 else 1)
             pieces = _rows(outer, n, address(x), address(made), *steps)
         else:
             steps = n * inner * x.itemsize, self.result.itemsize * inner * (n if how.form == 0 else 1)
             pieces = _columns(outer, n, inner, address(x), address(made), *steps)
-        raised = _run(common, pieces)
+        raised = _run(kernel, common, list(pieces), x.size * self.ns)
         if not how.quiet and unwelcome(0, raised):
             return None
         return made if made.ndim else made[()]
@@ -119,23 +120,24 @@ def _columns(outer: int, n: int, inner: int, x: int, y: int, x_step: int, y_step
         yield outer, n, inner, x, y, first, min(width, inner - first)
 
 
-def _run(common: tuple[bytes, bytes], pieces: Iterable[tuple[int, ...]]) -> int:
+def _run(kernel: int, arguments: tuple[int, ...], pieces: list[tuple[int, ...]], ns: float) -> int:
     """All pieces: the floating-point events that they raised."""
-    run, mode, status = _line_job(), driver().mode(), 0
-
-    def piece(part: tuple[int, ...]) -> None:
-        nonlocal status
-        job = ctypes.create_string_buffer(common[0] + struct.pack("<7q", *part[:5], mode, 0) + common[1] + struct.pack("<2q", *part[5:]))
-        run(ctypes.addressof(job))
-        status |= struct.unpack_from("<q", job, c.L_JOB_STATUS)[0]
-
-    threads.workers.run(piece, list(pieces), threads.cores())
-    return status
-
-
-@cache
-def _line_job() -> Any:
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(driver().addresses["line_job"])
+    count = len(pieces)
+    jobs = np.zeros((count, (c.L_JOB_ARGUMENTS >> 3) + len(arguments) + 2), np.int64)
+    jobs[:, 0] = kernel
+    parts = np.array(pieces, np.int64)
+    jobs[:, 1:6] = parts[:, :5]
+    jobs[:, c.L_JOB_MODE >> 3] = driver().mode()
+    jobs[:, c.L_JOB_ARGUMENTS >> 3 : -2] = arguments
+    jobs[:, -2:] = parts[:, 5:]
+    rows = crews.table(count)
+    rows[:, 0] = np.arange(count) * jobs.strides[0] + address(jobs)
+    crew, run = crews.crew, driver().addresses["line_job"]
+    if crew.worth(ns):
+        crew.run(run, rows, ns=ns)
+    else:
+        crew.alone(run, rows)
+    return int(np.bitwise_or.reduce(jobs[:, c.L_JOB_STATUS >> 3]))
 
 
 def _result_shape(shape: tuple[int, ...], first: int, last: int, form: int) -> tuple[int, ...]:

@@ -10,11 +10,12 @@ from ..loops import MAKERS, Loop, loop_for
 
 SOURCES: Final = (
     *("offsets", "shapes_code", "results_code", "rows_code", "general_code", "entry_code", "site_code", "recycle_code", "lines_code"),
-    *("keyed_code", "chain_code", "chain_fit_code", "chain_rows_code"),
+    *("keyed_code", "chain_code", "chain_fit_code", "chain_rows_code", "crew_code"),
     *("uses_code", "arrange_code", "emit_code"),
 )
 EXPORTED: Final = (
     *("entry", "site", "drive", "mode", "line", "line_job", "keyed", "chain", "chain_job", "arrange", "emit"),
+    *("crew_run", "crew_serve", "pool_count", "pool_inside", "pool_for", "pool_part", "pool_nothing"),
     *("block_malloc", "block_calloc", "block_realloc", "block_free"),
 )
 

@@ -9,6 +9,7 @@ that the caller can see, except into `outs`.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import sys
 import types
@@ -23,6 +24,7 @@ from ... import config, fpstatus
 from ...dtypes import BY_NAME
 from ..loops import address
 from . import arena, layout, threads
+from . import crew as crews
 from . import offsets as c
 from .driver import driver
 from .graph import FusedGraph, NotFusable
@@ -31,9 +33,10 @@ from .lower import Computed, Lowered, facts, lower
 from .splice import Form, Splicer
 
 _ndarray: Final = np.ndarray
-LARGE_NS: Final = 800_000  # calls that take longer than this run on several cores
+LARGE_NS: Final = 150_000  # calls that take longer than this may run on several cores
 RELEASE_NS: Final = 40_000  # calls that take longer than this give the interpreter's lock away
-_PIECE_NS: Final = 100_000
+_PIECE_NS: Final = 20_000, 100_000  # at least and at most, and
+_PIECES: Final = 3  # per thread, if they are no larger
 _MAX_LAYOUTS: Final = 64
 _PATIENCE_NS: Final = 20_000_000  # an interrupt waits no longer than this for the next piece, even on one core
 Director = Callable[["FusedKernel", Sequence[Any]], Any]  # (kernel, arrays) -> what the call gives
@@ -267,11 +270,19 @@ class FusedKernel:
         elements = 1
         for dim in dims:
             elements *= dim
-        alone = cores == 1 or threads.cores() == 1 or (cores is None and elements <= self.limit)
-        piece = max(1, int((_PATIENCE_NS if alone else _PIECE_NS) / self.ns_per_element))
+        alone = cores == 1 or threads.cores() == 1 or (cores is None and not self.shared(elements))
+        piece_ns = float(_PATIENCE_NS)
+        if not alone:
+            least, most = _PIECE_NS
+            piece_ns = min(most, max(least, elements * self.ns_per_element / (_PIECES * threads.cores())))
+        piece = max(1, int(piece_ns / self.ns_per_element))
         if alone and elements <= piece:
             return common, [(pointers, dims, strides)]
         return common, list(split(pointers, dims, strides, piece))
+
+    def shared(self, elements: int) -> bool:
+        """Whether a call of so many elements is one for several threads now."""
+        return elements > self.limit and crews.crew.worth(elements * self.ns_per_element)
 
     def run(self, common: Any, pieces: list[Any], cores: int, run_piece: RunPiece | None = None) -> tuple[int, int]:
         """Run all pieces: (events noted, floating-point status)."""
@@ -287,8 +298,20 @@ class FusedKernel:
         if len(pieces) == 1 or cores == 1:
             for piece in pieces:
                 run(piece)
-        else:
+        elif run_piece is not None:
             threads.workers.run(run, pieces, cores)
+        else:
+            return self._together(common, pieces)
+        return word, status
+
+    def _together(self, common: Any, pieces: list[Any]) -> tuple[int, int]:
+        """Run all pieces by the crew: (events noted, floating-point status)."""
+        jobs, _kept = _packed_together(common, pieces)
+        rows = crews.table(len(jobs))
+        rows[:, 0] = np.arange(len(jobs)) * jobs.strides[0] + address(jobs)
+        elements = sum([math.prod(dims) for _, dims, _ in pieces])
+        crews.crew.run(self._driver.addresses["drive"], rows, ns=elements * self.ns_per_element)
+        word, status = np.bitwise_or.reduce(jobs[:, c.J_WORD // 8 : c.J_STATUS // 8 + 1], axis=0).tolist()
         return word, status
 
     def run_piece(self, common: Any, piece: Any) -> tuple[int, int]:
@@ -373,6 +396,23 @@ def _packed(common: Any, piece: Any) -> tuple[Any, Any]:
         )
     )
     return job, (arrays, code, constants)
+
+
+def _packed_together(common: Any, pieces: list[Any]) -> tuple[Any, Any]:
+    """The jobs of pieces that differ in places and lengths alone, a row each, and what must live as long."""
+    code, constants, modes, sizes, mode = common
+    _, dims, strides = pieces[0]
+    count, ndim = len(strides), len(dims)
+    steps = np.zeros((count, c.MAX_DIMS), np.int64)
+    steps[:, :ndim] = strides
+    shared = (steps, np.array(modes, np.int64), np.array(sizes, np.int64))
+    lengths, places = (np.array([piece[k] for piece in pieces], np.int64) for k in (1, 0))
+    at = [address(x) for x in shared]
+    jobs = np.zeros((len(pieces), c.J_MODE // 8 + 1), np.int64)
+    jobs[:] = (code.address, ctypes.addressof(constants), code.context_bytes, ndim, 0, count, 0, *at, 0, 0, mode)
+    for offset, x in ((c.J_DIMS, lengths), (c.J_POINTERS, places)):
+        jobs[:, offset // 8] = address(x) + np.arange(len(pieces)) * x.strides[0]
+    return jobs, (shared, lengths, places, code, constants)
 
 
 def _axes(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:

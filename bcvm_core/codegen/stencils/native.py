@@ -75,6 +75,36 @@ def set_status(_scratch: int, _value: int) -> None:
     raise NotImplementedError
 
 
+def atomic_load(_address: int) -> int:
+    """The 64-bit number at an aligned address that other threads write, and all that they wrote before it."""
+    raise NotImplementedError
+
+
+def atomic_store(_address: int, _value: int) -> None:
+    """Write a 64-bit number at an aligned address, after all that was written before."""
+    raise NotImplementedError
+
+
+def atomic_add(_address: int, _value: int) -> int:
+    """Add to the 64-bit number at an aligned address: what it was."""
+    raise NotImplementedError
+
+
+def atomic_swap(_address: int, _old: int, _new: int) -> int:
+    """Write `new` if the 64-bit number at an aligned address is `old`: whether it was."""
+    raise NotImplementedError
+
+
+def pause() -> None:
+    """Tell the processor that this thread only waits."""
+    raise NotImplementedError
+
+
+def thread_pointer() -> int:
+    """A number, not 0, that no other living thread has."""
+    raise NotImplementedError
+
+
 _WIDTHS: Final = {f"{verb}{bits}": bits for verb in ("load", "store") for bits in (8, 16, 32, 64)}
 _BINARY: Final[dict[type, str]] = {
     ast.Add: "add",
@@ -94,7 +124,9 @@ _COMPARE: Final[dict[type, str]] = {
     ast.Gt: "sgt",
     ast.GtE: "sge",
 }
-DECLARATIONS: Final = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n"
+DECLARATIONS: Final = "".join(
+    [f"declare void @llvm.x86.{name}\n" for name in ("sse.stmxcsr(ptr)", "sse.ldmxcsr(ptr)", "sse2.pause()")],
+)
 
 
 class _Function:
@@ -254,9 +286,28 @@ class _Function:
             self.called("store32", a)
             self.lines.append(f"  call void @llvm.x86.sse.ldmxcsr(ptr {self.pointer(a[0])})")
             return "0"
+        if name.startswith("atomic"):
+            return self.atomic(name, self.pointer(a[0]), a[1:])
+        if name == "pause":
+            self.lines.append("  call void @llvm.x86.sse2.pause()")
+            return "0"
+        if name == "thread_pointer":  # its first word is its own address
+            return self.new('call i64 asm sideeffect "movq %fs:0, $0", "=r"()')
         if name in self.known:
             return self.new(f"call i64 @{name}({', '.join(f'i64 {x}' for x in a)})")
         raise SyntaxError(f"{name} is not part of the language")
+
+    def atomic(self, name: str, at: str, a: list[str]) -> str:
+        """An operation whose effects all threads see in one order."""
+        if name == "atomic_load":
+            return self.new(f"load atomic i64, ptr {at} seq_cst, align 8")
+        if name == "atomic_store":
+            self.lines.append(f"  store atomic i64 {a[0]}, ptr {at} seq_cst, align 8")
+            return "0"
+        if name == "atomic_add":
+            return self.new(f"atomicrmw add ptr {at}, i64 {a[0]} seq_cst, align 8")
+        found = self.new(f"cmpxchg ptr {at}, i64 {a[0]}, i64 {a[1]} seq_cst seq_cst, align 8")
+        return self.new(f"zext i1 {self.new(f'extractvalue {{ i64, i1 }} {found}, 1')} to i64")
 
 
 def compile_functions(sources: Sequence[str], exported: tuple[str, ...]) -> str:
