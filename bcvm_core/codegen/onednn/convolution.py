@@ -85,26 +85,27 @@ class Waiting:
 
     def fill(self, steps: pending.Steps = ()) -> bool:
         """As `pending.Pending.fill`. Raises OneDNNError where the library fails."""
-        primitive: Convolution | None = self.primitive
-        if steps:
-            names = tuple([name for name, _ in steps])
-            try:
-                primitive = self.primitive.followed[names]
-            except KeyError:
-                primitive = self.primitive.followed[names] = self._followed(names)
-            if primitive is None:
-                return False
-        assert primitive is not None
+        primitive = followed(self.library, self.primitive, tuple([name for name, _ in steps])) if steps else self.primitive
+        if primitive is None:
+            return False
         run(self.library, primitive, self.images, self.weight, self.bias, [number for _, number in steps], self.memory)
         return True
 
-    def _followed(self, steps: tuple[str, ...]) -> Convolution | None:
-        """The primitive with these steps; None where the library would compute the convolution in another way with them."""
-        try:
-            found = convolution(self.library, self.key._replace(steps=steps))
-        except OneDNNError:
-            return None
-        return found if found.implementation == self.primitive.implementation else None
+
+def followed(library: Library, plain: Convolution, steps: tuple[str, ...]) -> Convolution | None:
+    """The primitive with these steps; None where the library would compute the convolution in another way with them."""
+    try:
+        return plain.followed[steps]
+    except KeyError:
+        pass
+    try:
+        found: Convolution | None = convolution(library, plain.key._replace(steps=steps))
+    except OneDNNError:
+        found = None
+    if found is not None and found.implementation != plain.implementation:
+        found = None
+    plain.followed[steps] = found
+    return found
 
 
 pending.address = address

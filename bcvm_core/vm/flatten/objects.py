@@ -6,10 +6,11 @@ import builtins
 import enum
 import gc
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from ...fusion.convolutions import Group
 from ...tiers.select import CallSite
 from .reads import HEAP_TYPE, MISSING, Reads
 from .values import Known, Method, UnflattenableError, Value
@@ -39,6 +40,12 @@ class Library(Protocol):
 
     def step(self, site: CallSite) -> Callable[..., Any]:
         """What is called in a program in place of an op's site: the same, on a shorter way."""
+
+    def join(self, group: Group, steps: Sequence[Any]) -> Callable[..., Any] | None:
+        """What runs a convolution with the ops after it, of the values of `group.inputs`; it gives None where they must run one by one.
+
+        `steps` are what `step` gave for them. None: they always run one by one.
+        """
 
     def class_of(self, value: Any, settled: bool) -> type:
         """The class that the user would see of a tensor in a program, `settled` when it comes from the operands in the same way each time.

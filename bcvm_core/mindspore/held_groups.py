@@ -1,0 +1,147 @@
+"""Convolutions of flat programs with the norm or bias, the residual and relu that follow, in one call (`fusion.convolutions`).
+
+The ops' own sites go first. What they come to for these element types (which attributes reach the op, that nothing but its definition
+runs it) is what a group relies on: from then on calls with any shapes are made here, unless something differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from .. import config, fpstatus, grouping
+from ..codegen.onednn.following import Following
+from ..codegen.onednn.library import OneDNNError, library
+from ..codegen.onednn.primitives import ConvolutionKey, convolution
+from ..fusion.convolutions import Group
+from ..ops import conv, order
+from ..tiers.beside import beside
+from ..tiers.pool import Counter, pool
+from .held_sites import HeldSite
+from .memory import Held
+
+_Array = np.ndarray[Any, Any]
+_F32: Final = np.dtype(np.float32)
+_NORM: Final = ("sub", "div", "mul", "add")
+_IMAGES, _VECTOR = _F32.num << 8 | 4, _F32.num << 8 | 1
+_MAX_SHAPES: Final = 64
+
+
+class HeldGroup:
+    """Called with the values of `group.inputs`; None: its ops must run one by one."""
+
+    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root")
+
+    def __init__(self, group: Group, sites: Sequence[HeldSite]) -> None:
+        """`sites`: those of the convolution, of the norm or bias where there is one, and of what follows."""
+        self.group, self.sites = group, sites
+        self.version = -1
+        self.counters: tuple[Counter, ...] = ()
+        self.attrs: dict[str, Any] = {}
+        self.eps: Any = None
+        self.known: dict[tuple[Any, ...], Following | None] = {}
+        self.root: tuple[bytes, Any] = b"", None  # the memory of a variance, and what was made of it
+
+    def __call__(self, x: Any, weight: Any, *more: Any) -> Held | None:
+        if config.plain.value or beside.on or grouping.rules() or not (self.version == pool.version or self._learn()):
+            return None
+        w = self.sites[0]._view(1, weight)
+        if type(x) is not Held or w is None or x.array.dtype is not _F32 or w.dtype is not _F32:
+            return None
+        residual, numbers = None, []
+        if self.group.residual is not None:
+            last = more[-1]
+            if type(last) is not Held or last.array.dtype is not _F32:
+                return None
+            residual = last.array
+        for position in range(len(self.group.numbers)):
+            value = more[position]
+            number = value.array if type(value) is Held else self.sites[1]._view(position + 1, value)
+            if number is None or number.dtype is not _F32 or number.shape != w.shape[:1]:
+                return None
+            numbers.append(number)
+        shapes = x.array.shape, w.shape
+        following = self.known[shapes] if shapes in self.known else self._new(*shapes)
+        if following is None or following.library is not library():
+            return None
+        return self._run(following, x.array, w, numbers, residual)
+
+    def _run(self, following: Following, x: _Array, w: _Array, numbers: list[_Array], residual: _Array | None) -> Held | None:
+        if len(numbers) == len(_NORM):
+            gamma, beta, mean, variance = numbers
+            numbers = [mean, self._root_of(variance), gamma, beta]
+        last = None if residual is None else residual.transpose(order.LAST)
+        if last is not None and last.shape != following.plain.out_shape:
+            return None
+        try:
+            made = following(x.transpose(order.LAST), w, numbers, last)
+        except OneDNNError:
+            return None
+        if made is None:
+            return None
+        for counter in self.counters:
+            counter.calls += 1
+        return Held(made.transpose(order.FIRST))
+
+    def _root_of(self, variance: _Array) -> _Array:
+        """As the norm computes it. Variances of networks that are used stay as they are."""
+        seen = variance.tobytes()
+        known, root = self.root
+        if known != seen:
+            with fpstatus.recording():  # MindSpore reports no floating-point events
+                root = np.sqrt(variance + np.float32(self.eps))
+            self.root = seen, root
+        return root  # type: ignore[no-any-return]
+
+    def _new(self, x: tuple[int, ...], w: tuple[int, ...]) -> Following | None:
+        """For shapes that have not been here; None where the library has nothing fast for them."""
+        if len(self.known) >= _MAX_SHAPES:
+            self.known = {}
+        self.known[x, w] = None
+        found = library()
+        try:
+            groups, layout, size, stride, dilation, edges, out = conv.geometry(x, w, **self.attrs)
+            if found is None or layout != "NCHW" or 0 in x or 0 in w:
+                return None
+            key = ConvolutionKey((x[0], x[1], *size), w, groups, stride, dilation, edges, out, False)
+            plain = convolution(found, key)
+        except (ValueError, TypeError, OneDNNError):  # the op says it its own way
+            return None
+        steps = _NORM if self.eps is not None else ("add",) if self.group.numbers else ()
+        residual = "" if self.group.residual is None else "first" if self.group.first else "second"
+        made = self.known[x, w] = Following(found, plain, steps, residual, self.group.relu)
+        return made
+
+    def _learn(self) -> bool:
+        """Whether the sites have come to the ops' own definitions; with which attributes and counters."""
+        group, counters = self.group, []
+        given: list[tuple[tuple[int, ...], Mapping[str, Any]]] = [((_IMAGES, _IMAGES), group.attrs)]
+        if group.norm is not None:
+            given.append(((_IMAGES, *[_VECTOR] * len(_NORM)), {"eps": group.norm, "rest": False}))
+        elif group.numbers:
+            given.append(((_IMAGES, _VECTOR), group.bias))
+        passed = []
+        for site, (kinds, attrs) in zip(self.sites, given, strict=False):  # what follows is elementwise: any kernel has the same bits
+            recipe = site.recipes.get(kinds) if site.version == pool.version else None
+            kernel_attrs = None if recipe is None or recipe.plan is None or recipe.tail else recipe.attrs(dict(attrs))
+            if recipe is None or recipe.plan is None or kernel_attrs is None:
+                return False
+            counters.append(recipe.plan[0])
+            passed.append(kernel_attrs)
+        if len(given) > 1 and group.norm is None and passed[1].get("axis", 1) != 1:
+            return False
+        self.attrs, self.eps = dict(passed[0]), passed[1].get("eps") if group.norm is not None else None
+        if group.norm is not None and type(self.eps) is not float:
+            return False
+        self.counters, self.known, self.version = tuple(counters), {}, pool.version
+        return True
+
+
+def held_group(group: Group, steps: Sequence[Any]) -> HeldGroup | None:
+    """What runs a group whose ops run by `steps`; None where there is no library for it."""
+    sites = [site for site in steps if site is not None and site.op.name != "getitem"]  # taking the first result of a norm computes nothing
+    if library() is None or not all(isinstance(site, HeldSite) for site in sites):
+        return None
+    return HeldGroup(group, sites)
