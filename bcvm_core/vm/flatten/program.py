@@ -17,6 +17,7 @@ from ...tiers.fuse import FusedSite
 from ...tiers.select import CallSite
 from ..trust import check
 from .plain import differs
+from .ranks import certain
 from .reads import Reads
 from .recorder import REREAD, Origin, Recorder
 
@@ -158,7 +159,8 @@ class _StepWriter:
         self.last_use = self._last_uses()
         self.waiting = followed(program)
         self.alone = first_alone(program)
-        self.kept: set[int] = set()
+        self.certain = certain(program, direct)
+        self.kept = {register for pc in self.certain for register in written_by(program.instructions[pc])}  # never made, so never let go
         self.groups: dict[int, convolutions.Group] = {}  # by pc, of each of their ops
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -181,6 +183,9 @@ class _StepWriter:
         for pc, instruction in enumerate(self.program.instructions):
             if instruction.opcode in ("LOAD_VAR", "LOAD_TENSOR"):
                 self._load(instruction, parameters, lines)
+                continue
+            if pc in self.certain:
+                lines += [] if open_ and open_[-1][1] else self._let_go((pc,), instruction)
                 continue
             if pc in self.groups and pc == self.groups[pc].pcs[0]:
                 lines += self._begin_group(self.groups[pc])
