@@ -15,6 +15,7 @@ from .. import config, fpstatus, grouping
 from ..codegen.onednn.following import Following
 from ..codegen.onednn.library import OneDNNError, library
 from ..codegen.onednn.primitives import ConvolutionKey, convolution
+from ..codegen.onednn.weights import Packed, weights
 from ..fusion.convolutions import Group
 from ..ops import conv, order
 from ..tiers.beside import beside
@@ -27,12 +28,17 @@ _F32: Final = np.dtype(np.float32)
 _NORM: Final = ("sub", "div", "mul", "add")
 _IMAGES, _VECTOR = _F32.num << 8 | 4, _F32.num << 8 | 1
 _MAX_SHAPES: Final = 64
+_Ready = tuple[_Array, list[_Array], Packed | None]  # weight, numbers per channel in the order of the steps, the weight packed
 
 
 class HeldGroup:
-    """Called with the values of `group.inputs`; None: its ops must run one by one."""
+    """Called with what `prepare` gave, the images and the residual; None: its ops must run one by one.
 
-    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root")
+    A program prepares all its groups when it begins: what is looked at then would otherwise have to come back from memory for each, since
+    weights that pass through the caches push everything else out.
+    """
+
+    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order")
 
     def __init__(self, group: Group, sites: Sequence[HeldSite]) -> None:
         """`sites`: those of the convolution, of the norm or bias where there is one, and of what follows."""
@@ -42,45 +48,48 @@ class HeldGroup:
         self.attrs: dict[str, Any] = {}
         self.eps: Any = None
         self.known: dict[tuple[Any, ...], Following | None] = {}
+        self.order = -1  # of the packed weight that was used last
         self.root: tuple[bytes, Any] = b"", None  # the memory of a variance, and what was made of it
 
-    def __call__(self, x: Any, weight: Any, *more: Any) -> Held | None:
+    def prepare(self, weight: Any, *numbers: Any) -> _Ready | None:
+        """What does not depend on the images; None where the ops must run one by one. Numbers are in the order of `group.numbers`."""
         if config.plain.value or beside.on or grouping.rules() or not (self.version == pool.version or self._learn()):
             return None
         w = self.sites[0]._view(1, weight)
-        if type(x) is not Held or w is None or x.array.dtype is not _F32 or w.dtype is not _F32:
+        if w is None or w.dtype is not _F32:
             return None
-        residual, numbers = None, []
-        if self.group.residual is not None:
-            last = more[-1]
-            if type(last) is not Held or last.array.dtype is not _F32:
+        arrays = []
+        for position, value in enumerate(numbers, 1):
+            array = value.array if type(value) is Held else self.sites[1]._view(position, value)
+            if array is None or array.dtype is not _F32 or array.shape != w.shape[:1]:
                 return None
-            residual = last.array
-        for position in range(len(self.group.numbers)):
-            value = more[position]
-            number = value.array if type(value) is Held else self.sites[1]._view(position + 1, value)
-            if number is None or number.dtype is not _F32 or number.shape != w.shape[:1]:
-                return None
-            numbers.append(number)
-        shapes = x.array.shape, w.shape
-        following = self.known[shapes] if shapes in self.known else self._new(*shapes)
-        if following is None or following.library is not library():
-            return None
-        return self._run(following, x.array, w, numbers, residual)
+            arrays.append(array)
+        if len(arrays) == len(_NORM):
+            gamma, beta, mean, variance = arrays
+            arrays = [mean, self._root_of(variance), gamma, beta]
+        packed = weights.unwritten(w, self.order) if self.order >= 0 and w.flags.c_contiguous else None
+        return w, arrays, packed
 
-    def _run(self, following: Following, x: _Array, w: _Array, numbers: list[_Array], residual: _Array | None) -> Held | None:
-        if len(numbers) == len(_NORM):
-            gamma, beta, mean, variance = numbers
-            numbers = [mean, self._root_of(variance), gamma, beta]
-        last = None if residual is None else residual.transpose(order.LAST)
-        if last is not None and last.shape != following.plain.out_shape:
+    def __call__(self, ready: _Ready | None, images: Any, residual: Any = None) -> Held | None:
+        if ready is None or type(images) is not Held or images.array.dtype is not _F32:
+            return None
+        w, numbers, packed = ready
+        last = None
+        if self.group.residual is not None:
+            if type(residual) is not Held or residual.array.dtype is not _F32:
+                return None
+            last = residual.array.transpose(order.LAST)
+        shapes = images.array.shape, w.shape
+        following = self.known[shapes] if shapes in self.known else self._new(*shapes)
+        if following is None or following.library is not library() or (last is not None and last.shape != following.plain.out_shape):
             return None
         try:
-            made = following(x.transpose(order.LAST), w, numbers, last)
+            made = following(images.array.transpose(order.LAST), w, numbers, last, packed)
         except OneDNNError:
             return None
         if made is None:
             return None
+        self.order = following.plain.format
         for counter in self.counters:
             counter.calls += 1
         return Held(made.transpose(order.FIRST))

@@ -141,7 +141,7 @@ def step(site: CallSite) -> Callable[..., Any]:
     return held_convolutions.held_site(site) if site.op.name in held_sites.OPS else site
 
 
-def join(group: Group, steps: Sequence[Any]) -> Callable[..., Any] | None:
+def join(group: Group, steps: Sequence[Any]) -> held_groups.HeldGroup | None:
     """What runs a convolution with the ops after it, where there is a library for that."""
     return held_groups.held_group(group, steps)
 

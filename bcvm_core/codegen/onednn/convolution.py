@@ -20,7 +20,7 @@ from ..stencils.recycle import empty
 from . import threadpool
 from .library import Library, OneDNNError, library
 from .primitives import Convolution, ConvolutionKey, convolution, mover
-from .weights import weights
+from .weights import Packed, weights
 
 _Array = np.ndarray[Any, Any]
 SEVERAL: Final = 1e8  # operations from which on a convolution runs on several threads: a millisecond or so on one
@@ -119,10 +119,16 @@ def run(
     b: _Array | None,
     numbers: Sequence[_Array] = (),
     result: _Array | None = None,
+    packed: Packed | None = None,
 ) -> _Array:
-    """The convolution of (n, height, width, channels); `numbers`: what its post-ops take, one per channel. Raises OneDNNError."""
-    images, w = channels_last(found, images), readable(w)
-    packed = weights.packed(found, w, made.format)
+    """The convolution of (n, height, width, channels); `numbers`: what its post-ops take. `packed`: the weight, where it is in that order.
+
+    Raises OneDNNError.
+    """
+    images = channels_last(found, images)
+    if packed is None or packed.order != made.format:
+        w = readable(w)
+        packed = weights.packed(found, w, made.format)
     if result is None:
         result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]

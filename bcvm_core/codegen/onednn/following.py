@@ -20,6 +20,7 @@ from ..stencils import threads
 from .convolution import SEVERAL, followed, run
 from .library import Library
 from .primitives import Convolution
+from .weights import Packed
 
 _Array = np.ndarray[Any, Any]
 _INVALID: Final = 1  # of <fenv.h> on x86, for which alone the library is loaded
@@ -52,24 +53,26 @@ class Following:
         self.apart: tuple[str, ...] = (*steps, "residual") if residual == "second" else steps
         self.at_once: tuple[str, ...] = (*steps, *(("residual",) if residual else ()), "relu") if relu else ()
 
-    def __call__(self, images: _Array, weight: _Array, numbers: Sequence[_Array], residual: _Array | None) -> _Array | None:
-        """Of images (n, height, width, channels); `residual` lies like the result. None where the library computes it in another way.
+    def __call__(
+        self, images: _Array, weight: _Array, numbers: Sequence[_Array], residual: _Array | None, packed: Packed | None = None
+    ) -> _Array | None:
+        """Of images (n, height, width, channels); `residual` lies like the result. `packed`: the weight, in an order that may be right.
 
-        Raises OneDNNError.
+        None where the library computes it in another way. Raises OneDNNError.
         """
         everything = numbers if residual is None else (*numbers, residual)
         flags = _flags() if self.at_once and self._alone() else None
         whole = None if flags is None else followed(self.library, self.plain, self.at_once)
         if flags is not None and whole is not None and self._tells(whole, flags, images, weight, everything):
             flags[0](_INVALID)
-            result = run(self.library, whole, images, weight, None, everything)
+            result = run(self.library, whole, images, weight, None, everything, None, packed)
             if not flags[1](_INVALID):
                 return result
             flags[0](_INVALID)
         made = followed(self.library, self.plain, self.apart) if self.apart else self.plain
         if made is None:
             return None
-        result = run(self.library, made, images, weight, None, numbers if self.swapped else everything)
+        result = run(self.library, made, images, weight, None, numbers if self.swapped else everything, None, packed)
         self._finish(result, residual if self.swapped else None)
         return result
 

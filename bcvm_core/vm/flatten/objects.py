@@ -21,6 +21,16 @@ _TITLES = ("__name__", "__qualname__", "__module__")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 
 
+class Joined(Protocol):
+    """A group of ops that run as one."""
+
+    def prepare(self, weight: Any, *numbers: Any) -> Any:
+        """What its call needs of the weight and the numbers per channel."""
+
+    def __call__(self, ready: Any, images: Any, residual: Any = None) -> Any:
+        """The result, from what `prepare` gave; None where the ops must run one by one."""
+
+
 class Library(Protocol):
     """What the library whose models are flattened (MindSpore) must say of its objects."""
 
@@ -41,11 +51,8 @@ class Library(Protocol):
     def step(self, site: CallSite) -> Callable[..., Any]:
         """What is called in a program in place of an op's site: the same, on a shorter way."""
 
-    def join(self, group: Group, steps: Sequence[Any]) -> Callable[..., Any] | None:
-        """What runs a convolution with the ops after it, of the values of `group.inputs`; it gives None where they must run one by one.
-
-        `steps` are what `step` gave for them. None: they always run one by one.
-        """
+    def join(self, group: Group, steps: Sequence[Any]) -> Joined | None:
+        """What runs a convolution with the ops after it. `steps` are what `step` gave for them. None: they always run one by one."""
 
     def class_of(self, value: Any, settled: bool) -> type:
         """The class that the user would see of a tensor in a program, `settled` when it comes from the operands in the same way each time.

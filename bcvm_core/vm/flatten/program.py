@@ -16,6 +16,7 @@ from ...ops import pending
 from ...tiers.fuse import FusedSite
 from ...tiers.select import CallSite
 from ..trust import check
+from .objects import Joined
 from .plain import differs
 from .ranks import certain
 from .reads import Reads
@@ -24,7 +25,7 @@ from .recorder import REREAD, Origin, Recorder
 Step = Callable[[CallSite], Callable[..., Any]]
 _Part = Segment | Epilogue
 Fuse = Callable[[Any], tuple[FusedSite, Callable[..., Any]]]  # of a `_Part`
-Join = Callable[[convolutions.Group, Sequence[Any]], Callable[..., Any] | None]  # of a group, and what runs its ops one by one
+Join = Callable[[convolutions.Group, Sequence[Any]], Joined | None]  # of a group, and what runs its ops one by one
 
 
 class DivergedError(Decline):
@@ -162,6 +163,7 @@ class _StepWriter:
         self.certain = certain(program, direct)
         self.kept = {register for pc in self.certain for register in written_by(program.instructions[pc])}  # never made, so never let go
         self.groups: dict[int, convolutions.Group] = {}  # by pc, of each of their ops
+        self.early: list[str] = []  # lines that run first
 
     def _last_uses(self) -> dict[int, list[int]]:
         """pc -> registers that nobody reads after it: their tensors are let go there."""
@@ -207,7 +209,7 @@ class _StepWriter:
                 whole = [*outer[before:], *(f"    {line}" for line in lines)]
                 lines = [*outer[:before], *self._unless_done(pc, whole), *self._let_go(part.pcs, instruction)]
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
-        source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
+        source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *self.early, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
         return self.space.pop("steps")  # type: ignore[no-any-return]  # a cycle would keep parameters alive
 
@@ -250,8 +252,13 @@ class _StepWriter:
     def _begin_group(self, group: convolutions.Group) -> list[str]:
         """The whole group at once. Where that is done its ops are passed over; what lies between has the shape of its result."""
         first, result = group.pcs[0], f"r{group.result}"
+        early = self.kept.issuperset((group.weight, *group.numbers))
+        prepared = f"j{first}.prepare({', '.join(f'r{r}' for r in (group.weight, *group.numbers))})"
+        if early:
+            self.early.append(f"p{first} = {prepared}")
+        operands = [group.images] if group.residual is None else [group.images, group.residual]
         return [
-            f"{result} = j{first}({', '.join(f'r{r}' for r in group.inputs)})",
+            f"{result} = j{first}({f'p{first}' if early else prepared}, {', '.join(f'r{r}' for r in operands)})",
             f"done{first} = {result} is not None",
             f"if done{first}: {' = '.join(f'r{r}' for r in group.between)} = {result}",
         ]
