@@ -18,6 +18,7 @@ from ..codegen.onednn.primitives import ConvolutionKey, convolution
 from ..codegen.onednn.weights import Packed, weights
 from ..fusion.convolutions import Group
 from ..ops import conv, order
+from ..tiers import effort
 from ..tiers.beside import beside
 from ..tiers.pool import Counter, pool
 from .held_sites import HeldSite
@@ -53,7 +54,7 @@ class HeldGroup:
 
     def prepare(self, weight: Any, *numbers: Any) -> _Ready | None:
         """What does not depend on the images; None where the ops must run one by one. Numbers are in the order of `group.numbers`."""
-        if config.plain.value or beside.on or grouping.rules() or not (self.version == pool.version or self._learn()):
+        if config.plain.value or grouping.rules() or not (self.version == pool.version or self._learn()):
             return None
         w = self.sites[0]._view(1, weight)
         if w is None or w.dtype is not _F32:
@@ -83,6 +84,10 @@ class HeldGroup:
         following = self.known[shapes] if shapes in self.known else self._new(*shapes)
         if following is None or following.library is not library() or (last is not None and last.shape != following.plain.out_shape):
             return None
+        if beside.on and (
+            beside.strays or following.plain.flops >= effort.LONG_FLOPS or images.array.size + w.size >= effort.LONG_ELEMENTS
+        ):
+            return None  # the op's own site makes a long call where it can be interrupted
         try:
             made = following(images.array.transpose(order.LAST), w, numbers, last, packed)
         except OneDNNError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from bcvm_core.codegen.onednn import library
 from bcvm_core.fusion import convolutions
 from bcvm_core.mindspore import held_groups
 from bcvm_core.ops import pending
+from bcvm_core.tiers import effort
+from bcvm_core.tiers.beside import beside
 from bcvm_core.vm.flatten import program as flat
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.skipif(library.library() is None, reason=library.state()[1])]
@@ -175,6 +178,45 @@ def test_kernels_of_others_run(net: Residual, done: list[bool], kernel: str) -> 
     for _ in range(2):
         same(results(net, x), expected)
     assert done[-4:] == [True] * 4
+
+
+def test_calls_that_must_be_interruptible_are_left_to_the_ops(net: Residual, done: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = data((1, 8, 12, 12), 8)
+    for _ in range(3):
+        expected = results(net, x)
+    beside.start()
+    try:
+        results(net, x)  # kernels are chosen anew, and the sites go first
+        for limit, whole in (("", True), ("LONG_FLOPS", False), ("LONG_ELEMENTS", False)):
+            with monkeypatch.context() as patched:
+                if limit:
+                    patched.setattr(effort, limit, 2)
+                done.clear()
+                same(results(net, x), expected)
+                assert done == [whole] * 4
+    finally:
+        beside.stop()
+
+
+def test_several_threads_at_once(net: Residual) -> None:
+    inputs = [data((n, 8, size, size), n) for n, size in ((1, 12), (2, 20), (3, 9))]
+    for x in inputs:
+        results(net, x)
+    expected = [results(net, x) for x in inputs]
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        for k in range(first, first + 30):
+            made = results(net, inputs[k % 3])
+            if not all(np.array_equal(a, b) for a, b in zip(made, expected[k % 3], strict=True)):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_settings_decide_at_each_call(net: Residual, done: list[bool]) -> None:
