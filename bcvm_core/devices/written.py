@@ -82,17 +82,21 @@ class _System:
             self.watches[key] = new
             return True
 
-    def scan(self, start: int, end: int, flags: int, found: int) -> int:
-        """Pages that are written, or that nothing is known of; up to one is looked for. Raises OSError where there are no marks."""
-        any_of = 0 if flags & _PROTECT else _IS_WRITTEN | _IS_FILE | _IS_PRESENT  # present is asked upside down
-        inverted = 0 if flags & _PROTECT else _IS_PRESENT
-        most = 0 if flags & _PROTECT else 1
-        request = struct.pack("12Q", 96, flags, start, end, 0, found, most, most, inverted, 0, any_of, _IS_WRITTEN)
+    def scan(self, request: bytes) -> int:
+        """Pages that are written, or that nothing is known of, of a `_request`. Raises OSError where there are no marks."""
         return int(self.ioctl(self.pages, _SCAN_CALL, bytearray(request)))
 
     def register(self, start: int, end: int) -> None:
         """Ask for marks. Raises OSError where the memory can have none."""
         self.ioctl(self.faults, _REGISTER_CALL, bytearray(struct.pack("QQQQ", start, end - start, _REGISTER_WP, 0)))
+
+
+def _request(start: int, end: int, flags: int, found: int) -> bytes:
+    """To look for up to one page that is written, or that nothing is known of; or to clear the marks of all."""
+    any_of = 0 if flags & _PROTECT else _IS_WRITTEN | _IS_FILE | _IS_PRESENT  # present is asked upside down
+    inverted = 0 if flags & _PROTECT else _IS_PRESENT
+    most = 0 if flags & _PROTECT else 1
+    return struct.pack("12Q", 96, flags, start, end, 0, found, most, most, inverted, 0, any_of, _IS_WRITTEN)
 
 
 _system: _System | None = None
@@ -116,7 +120,7 @@ class Watch:
     as it is `unwritten`.
     """
 
-    __slots__ = ("start", "end", "generation", "armed", "rest", "dirty", "_room", "_system", "__weakref__")
+    __slots__ = ("start", "end", "generation", "armed", "rest", "dirty", "_room", "_request", "_system", "__weakref__")
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -124,6 +128,7 @@ class Watch:
         self.armed = False
         self.rest = self.dirty = 0  # calls not to try; how often in a row it was in vain
         self._room = ctypes.create_string_buffer(_REGION)
+        self._request = _request(start, end, _CHECK, ctypes.addressof(self._room))
         self._system: _System | None = None
 
     def unwritten(self) -> bool:
@@ -132,7 +137,7 @@ class Watch:
         if not self.armed or here is None or here.process != os.getpid():
             return False
         try:
-            if here.scan(self.start, self.end, _CHECK, ctypes.addressof(self._room)):
+            if here.scan(self._request):
                 self.armed = False
         except OSError:
             self.armed = False
@@ -158,7 +163,7 @@ class Watch:
             try:
                 here.register(self.start, self.end)
                 self.generation += 1
-                here.scan(self.start, self.end, _PROTECT | _CHECK, 0)
+                here.scan(_request(self.start, self.end, _PROTECT | _CHECK, 0))
             except OSError:  # memory of another kind, or somebody else's
                 self.rest = _MAX_REST
                 return None

@@ -15,6 +15,7 @@ import numpy as np
 from .. import dtypes, fpstatus
 from ..devices import base
 from ..errors import Decline
+from ..fusion.convolutions import ASKING
 from ..isa.signature import OperandClass
 from ..ops import order, pending, registry
 from ..ops.registry import OpInfo
@@ -28,7 +29,6 @@ from .promotion import Rule
 _from_numpy = ms.Tensor.from_numpy
 _WEAK = frozenset(name for name, rule in promotion.RULES.items() if rule.weak)
 _SHARING = frozenset({"astype", "cast", "copy"})  # may give a tensor over the operand's memory, as views do
-_ASKING = frozenset({"shape", "ndim", "size", "dtype"})  # look at no element
 _BOTH_BRANCHES = {"where": 1}  # op -> first operand that takes part in promotion
 
 
@@ -68,7 +68,7 @@ class Adapter:
         if op.name == "conv2d":
             if not is_own(op):
                 pending.answered()
-        elif op.name not in _ASKING and not (op.name in pending.CLAIMING and is_own(op) and _all_float32((*operands, *attrs.values()))):
+        elif op.name not in ASKING and not (op.name in pending.CLAIMING and is_own(op) and _all_float32((*operands, *attrs.values()))):
             pending.settle()
         if shares(op):
             memory.lay_out(operands)

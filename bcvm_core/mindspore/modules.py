@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mindspore as ms
@@ -14,12 +14,13 @@ from mindspore.nn.layer import container
 from mindspore.ops import _primitive_cache
 
 from ..errors import Decline
+from ..fusion.convolutions import Group
 from ..ops import pending
 from ..tiers.select import CallSite
 from ..vm.flatten.objects import in_classes
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
-from . import held_convolutions, held_sites
+from . import held_convolutions, held_groups, held_sites
 from .adapter import ADAPTER
 from .memory import Held, view, within
 
@@ -138,6 +139,11 @@ def fused(kernel: Callable[..., Any], rows: bool = False) -> Callable[..., Any]:
 def step(site: CallSite) -> Callable[..., Any]:
     """What runs a CALL_OP of a flat program in place of its site."""
     return held_convolutions.held_site(site) if site.op.name in held_sites.OPS else site
+
+
+def join(group: Group, steps: Sequence[Any]) -> held_groups.HeldGroup | None:
+    """What runs a convolution with the ops after it, where there is a library for that."""
+    return held_groups.held_group(group, steps)
 
 
 def _give(value: Any, known: dict[int, Any]) -> Any:

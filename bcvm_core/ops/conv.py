@@ -125,14 +125,30 @@ by_library: Callable[[_Array, _Array, _Array | None, Geometry], _Array | None] =
 package is imported, so that the same calls have the same bits throughout a process."""
 
 
-def _check_conv(a: _Array, w: _Array, groups: int, layout: str) -> None:
+def geometry(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    layout: Any = "NCHW",
+) -> Geometry:
+    """Of images and a weight of these shapes. Raises ValueError where they do not fit."""
+    groups = operator.index(groups)
     if layout not in ("NCHW", "NHWC"):
         raise ValueError(f'layout must be "NCHW" or "NHWC", not {layout!r}')
-    if a.ndim != 4 or w.ndim != 4:
-        raise ValueError(f"conv2d needs x and weight with 4 axes, not {a.shape} and {w.shape}")
-    channels = a.shape[1 if layout == "NCHW" else 3]
-    if groups < 1 or channels != w.shape[1] * groups or w.shape[0] % groups:
-        raise ValueError(f"conv2d: {channels} channels, weight {w.shape} and {groups} groups do not fit")
+    if len(x) != 4 or len(w) != 4:
+        raise ValueError(f"conv2d needs x and weight with 4 axes, not {x} and {w}")
+    axis = 2 if layout == "NCHW" else 1
+    channels = x[3 if axis == 1 else 1]
+    if groups < 1 or channels != w[1] * groups or w[0] % groups:
+        raise ValueError(f"conv2d: {channels} channels, weight {w} and {groups} groups do not fit")
+    kernel, steps, spread = (w[2], w[3]), pair(stride, "stride"), pair(dilation, "dilation")
+    size = x[axis], x[axis + 1]
+    edges = border(padding, size, kernel, steps, spread)
+    return Geometry(groups, layout, size, steps, spread, edges, output_size(size, edges, kernel, steps, spread))
 
 
 def conv2d(
@@ -147,20 +163,16 @@ def conv2d(
     layout: Any = "NCHW",
 ) -> Any:
     a, w = trees.tensor(x), trees.tensor(weight)
-    groups = operator.index(groups)
-    _check_conv(a, w, groups, layout)
+    found = geometry(a.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+    groups, _, _, steps, spread, edges, out = found
     axis = 2 if layout == "NCHW" else 1
-    kernel, steps, spread = (w.shape[2], w.shape[3]), pair(stride, "stride"), pair(dilation, "dilation")
-    size = a.shape[axis], a.shape[axis + 1]
-    edges = border(padding, size, kernel, steps, spread)
-    out = output_size(size, edges, kernel, steps, spread)
     b = None if bias is None else trees.tensor(bias)
     if b is not None and b.shape != (w.shape[0],):
         raise ValueError(f"conv2d: a bias of shape ({w.shape[0]},) was expected, not {b.shape}")
     if a.dtype == w.dtype == trees.F32 and (b is None or b.dtype == trees.F32):
-        found = by_library(a, w, b, Geometry(groups, layout, size, steps, spread, edges, out))
-        if found is not None:
-            return found
+        made = by_library(a, w, b, found)
+        if made is not None:
+            return made
     result_type = product_type(a, w)
     wide, wide_weight = padded(widened(a), edges, axis), widened(w)
     if w.shape[1] == 1 and groups == w.shape[0] > 1:

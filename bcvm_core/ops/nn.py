@@ -113,6 +113,15 @@ def _group_norm(x: Any, num_groups: Any, *, weight: Any = None, bias: Any = None
     return affine(normal, weight, bias, _channel_shape(array.ndim), array.dtype)
 
 
+def _no_kernel(_x: _Array, _steps: Sequence[tuple[str, _Array]]) -> _Array | None:
+    return None
+
+
+by_kernel: Callable[[_Array, Sequence[tuple[str, _Array]]], _Array | None] = _no_kernel
+"""Float32 numbers after steps ("sub", "div", "mul", "add") with one number for each entry of axis 1; None where there is no kernel. Put in
+when the package is imported."""
+
+
 @quiet
 def batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
     array, values = open_up(x)
@@ -124,8 +133,13 @@ def batch_norm(x: Any, running_mean: Any, running_var: Any, *, weight: Any = Non
         raise ValueError(f"batch_norm: statistics of shape ({array.shape[1]},) were expected, not {mean.shape} and {variance.shape}")
     scale = np.sqrt(variance + values.dtype.type(eps))
     parameters = [(step, trees.tensor(v)) for step, v in (("mul", weight), ("add", bias)) if v is not None]
-    if pending.finish(array, (("sub", mean), ("div", scale), *parameters)):
+    steps = (("sub", mean), ("div", scale), *parameters)
+    if pending.finish(array, steps):
         return array
+    if array.size and array.dtype == trees.F32 and all(v.dtype == trees.F32 and v.shape == mean.shape for _, v in steps):
+        made = by_kernel(array, steps)
+        if made is not None:
+            return made
     normal = (values - mean.reshape(shape)) / scale.reshape(shape)
     return affine(normal, weight, bias, shape, array.dtype)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import config, dtypes
 from ..isa.signature import PYTHON_SCALARS, Signature
-from ..ops import conv, heads, products
+from ..ops import conv, heads, nn, products
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
 from .selection import SelectionProgram, always
@@ -55,6 +55,17 @@ def _convolve(x: Any, weight: Any, bias: Any, geometry: conv.Geometry) -> Any:
 
 
 conv.by_library = _convolve
+
+
+def _normalise(x: Any, steps: Any) -> Any:
+    """What `ops.nn.by_kernel` says; its code is loaded at the first call."""
+    from .normalising import normalise
+
+    nn.by_kernel = normalise
+    return normalise(x, steps)
+
+
+nn.by_kernel = _normalise
 
 
 def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:

@@ -54,6 +54,9 @@ class Library:
     def step(self, site: Any) -> Any:
         return site
 
+    def join(self, group: Any, steps: Any) -> Any:
+        return None
+
     def class_of(self, value: Any, settled: bool) -> type:
         if not settled:
             raise UnflattenableError("the class of an array")

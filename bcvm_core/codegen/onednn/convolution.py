@@ -20,7 +20,7 @@ from ..stencils.recycle import empty
 from . import threadpool
 from .library import Library, OneDNNError, library
 from .primitives import Convolution, ConvolutionKey, convolution, mover
-from .weights import weights
+from .weights import Packed, weights
 
 _Array = np.ndarray[Any, Any]
 _F32: Final = np.dtype(np.float32)
@@ -84,26 +84,27 @@ class Waiting:
 
     def fill(self, steps: pending.Steps = ()) -> bool:
         """As `pending.Pending.fill`. Raises OneDNNError where the library fails."""
-        primitive: Convolution | None = self.primitive
-        if steps:
-            names = tuple([name for name, _ in steps])
-            try:
-                primitive = self.primitive.followed[names]
-            except KeyError:
-                primitive = self.primitive.followed[names] = self._followed(names)
-            if primitive is None:
-                return False
-        assert primitive is not None
+        primitive = followed(self.library, self.primitive, tuple([name for name, _ in steps])) if steps else self.primitive
+        if primitive is None:
+            return False
         run(self.library, primitive, self.images, self.weight, self.bias, [number for _, number in steps], self.memory)
         return True
 
-    def _followed(self, steps: tuple[str, ...]) -> Convolution | None:
-        """The primitive with these steps; None where the library would compute the convolution in another way with them."""
-        try:
-            found = convolution(self.library, self.key._replace(steps=steps))
-        except OneDNNError:
-            return None
-        return found if found.implementation == self.primitive.implementation else None
+
+def followed(library: Library, plain: Convolution, steps: tuple[str, ...]) -> Convolution | None:
+    """The primitive with these steps; None where the library would compute the convolution in another way with them."""
+    try:
+        return plain.followed[steps]
+    except KeyError:
+        pass
+    try:
+        found: Convolution | None = convolution(library, plain.key._replace(steps=steps))
+    except OneDNNError:
+        found = None
+    if found is not None and found.implementation != plain.implementation:
+        found = None
+    plain.followed[steps] = found
+    return found
 
 
 pending.address = address
@@ -117,10 +118,16 @@ def run(
     b: _Array | None,
     numbers: Sequence[_Array] = (),
     result: _Array | None = None,
+    packed: Packed | None = None,
 ) -> _Array:
-    """The convolution of (n, height, width, channels); `numbers`: what its post-ops take, one per channel. Raises OneDNNError."""
-    images, w = channels_last(found, images), readable(w)
-    packed = weights.packed(found, w, made.format)
+    """The convolution of (n, height, width, channels); `numbers`: what its post-ops take. `packed`: the weight, where it is in that order.
+
+    Raises OneDNNError.
+    """
+    images = channels_last(found, images)
+    if packed is None or packed.order != made.format:
+        w = readable(w)
+        packed = weights.packed(found, w, made.format)
     if result is None:
         result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]

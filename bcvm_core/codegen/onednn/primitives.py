@@ -27,7 +27,8 @@ _POST_OPERAND: Final = 32768  # times (number of the post-op + 1), with the bits
 _SECOND_SOURCE: Final = 2
 _FORWARD_INFERENCE, _DIRECT = 96, 1
 _IMPLEMENTATION, _WEIGHTS_MD, _SCRATCH_MD = 8, 131, 136
-BINARY: Final = {"add": 0x1FFF0, "mul": 0x1FFF1, "div": 0x1FFF4, "sub": 0x1FFF5}
+BINARY: Final = {"add": 0x1FFF0, "mul": 0x1FFF1, "div": 0x1FFF4, "sub": 0x1FFF5, "residual": 0x1FFF0}
+_RELU: Final = 0x20
 _VECTORISED: Final = (":avx2", ":avx512")
 _MAX_KEPT: Final = 512
 
@@ -99,7 +100,10 @@ class Primitive:
 
 
 class ConvolutionKey(NamedTuple):
-    """What a convolution is made for. `steps`: post-ops by name, each with one number per channel."""
+    """What a convolution is made for.
+
+    `steps`: post-ops by name. "residual" adds an array like the result, "relu" takes nothing, the others one number per channel.
+    """
 
     images: tuple[int, int, int, int]  # n, channels, height, width
     weight: tuple[int, ...]  # out, in / groups, kh, kw
@@ -132,7 +136,7 @@ class Convolution:
             library.convolution_forward_primitive_desc_create,
             (library.engine, _FORWARD_INFERENCE, _DIRECT, source, any_order, bias if key.has_bias else None, result)
             + (vector(key.stride), vector([d - 1 for d in key.dilation]), vector((top, left)), vector((bottom, right))),
-            (key.steps, channel),
+            [(step, result if step == "residual" else channel) for step in key.steps],
         )
         self.key = key
         self.followed: dict[tuple[str, ...], Convolution | None] = {}  # the same with steps after it, as far as it was asked for
@@ -142,7 +146,9 @@ class Convolution:
         roles = [(SRC, source), (WEIGHTS, weight), (DST, result)]
         if key.has_bias:
             roles.append((BIAS, bias))
-        roles += [(_POST_OPERAND * (i + 1) | _SECOND_SOURCE, channel) for i in range(len(key.steps))]
+        for i, step in enumerate(key.steps):
+            if step != "relu":
+                roles.append((_POST_OPERAND * (i + 1) | _SECOND_SOURCE, result if step == "residual" else channel))
         self.run = Primitive(library, descriptor, roles, (channel, source, result, any_order, bias))
 
 
@@ -151,15 +157,17 @@ def channels_last(channels: int, height: int, width: int) -> tuple[int, ...]:
     return height * width * channels, 1, width * channels, channels
 
 
-def _described(library: Library, create: Any, arguments: tuple[Any, ...], post: tuple[Sequence[str], Any] = ((), None)) -> c_void_p:
-    """A primitive descriptor: float32 throughout, scratch memory of ours, and the post-ops. Raises OneDNNError."""
+def _described(library: Library, create: Any, arguments: tuple[Any, ...], steps: Sequence[tuple[str, c_void_p]] = ()) -> c_void_p:
+    """A primitive descriptor: float32 throughout, scratch memory of ours, and the post-ops with what they take. Raises OneDNNError."""
     attributes, chain = library.made(library.primitive_attr_create), library.made(library.post_ops_create)
     try:
         library.check(library.primitive_attr_set_scratchpad_mode(attributes, 1), library.primitive_attr_set_scratchpad_mode)
         library.check(library.primitive_attr_set_fpmath_mode(attributes, 0), library.primitive_attr_set_fpmath_mode)
-        steps, operand = post
-        for step in steps:
-            library.check(library.post_ops_append_binary(chain, BINARY[step], operand), library.post_ops_append_binary)
+        for step, operand in steps:
+            if step == "relu":
+                library.check(library.post_ops_append_eltwise(chain, _RELU, 0.0, 0.0), library.post_ops_append_eltwise)
+            else:
+                library.check(library.post_ops_append_binary(chain, BINARY[step], operand), library.post_ops_append_binary)
         library.check(library.primitive_attr_set_post_ops(attributes, chain), library.primitive_attr_set_post_ops)
         return library.made(create, *arguments, attributes)
     finally:

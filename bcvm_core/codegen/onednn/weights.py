@@ -29,9 +29,10 @@ _Array = np.ndarray[Any, Any]
 class Packed:
     """A packed weight and the digest of what it was made from."""
 
-    __slots__ = ("memory", "address", "size", "seen", "watch", "generation", "edges")
+    __slots__ = ("memory", "address", "order", "size", "seen", "watch", "generation", "edges")
 
     def __init__(self, library: Library, weight: _Array, order: int, seen: bytes) -> None:
+        self.order = order
         self.size = packed_size(library, order)
         self.memory, self.address = aligned(self.size)
         self.seen = seen
@@ -70,11 +71,12 @@ class PackedWeights:
 
     def packed(self, library: Library, weight: _Array, order: int) -> Packed:
         """The weight (float32, C order) in the order of that number. Raises OneDNNError."""
+        known = self.unwritten(weight, order)
+        if known is not None:
+            return known
         start = address(weight)
         key = (start, weight.shape, order)
         found = self._known.get(key)
-        if found is not None and found.is_unwritten(start, weight.nbytes):
-            return self._hit(key, found)
         generation = None if found is None else found.begin(start, weight.nbytes)
         seen = digest(weight)
         if seen is None:  # no machine code here: packing is as fast as comparing would be
@@ -86,6 +88,13 @@ class PackedWeights:
         made = Packed(library, weight, order, seen)
         self._keep(key, made)
         return made
+
+    def unwritten(self, weight: _Array, order: int) -> Packed | None:
+        """The weight in that order, where it is there and the system knows that nobody has written into it since."""
+        start = address(weight)
+        key = (start, weight.shape, order)
+        found = self._known.get(key)
+        return self._hit(key, found) if found is not None and found.is_unwritten(start, weight.nbytes) else None
 
     def _hit(self, key: tuple[int, tuple[int, ...], int], found: Packed) -> Packed:
         self.hits += 1

@@ -15,7 +15,8 @@ from .code import LANES, STEP, Code
 from .passes import INFINITE
 from .types import Kind
 
-STRIP: Final = {"float": 512, "double": 256, "i64": 256}  # columns that are summed at a time
+STRIP: Final = {"float": 1024, "double": 512, "i64": 512}  # columns that are summed at a time
+_AT_ONCE: Final = 4  # planes that are read side by side: with more streams than that the memory gives less
 _LEVELS: Final = 40
 _PLANE: Final = 64
 
@@ -117,10 +118,16 @@ class Columns:
             x = self.kind.load(code, pointer, index, mask)
             return x if change is None else change(x, self.take(self.centres, index, mask))
 
-        def all_planes(at: str, to: str, length: str) -> None:
-            first = code.at(rows, at, self.kind.memory)
-            place = code.at(self.partials, to, self.wide)
-            self._planes(first, place, length, planes, plane, name, element)
+        def some_planes(begin: str) -> Callable[[str, str, str], None]:
+            """The planes from `begin` on, as many as are read side by side."""
+            full = code.new(f"add i64 {begin}, {_AT_ONCE}")
+            end = code.new(f"select i1 {code.new(f'icmp slt i64 {full}, {planes}')}, i64 {full}, i64 {planes}")
+
+            def action(at: str, to: str, length: str) -> None:
+                first, place = code.at(rows, at, self.kind.memory), code.at(self.partials, to, self.wide)
+                self._planes(first, place, length, (begin, end), plane, name, element)
+
+            return action
 
         def last_plane(at: str, to: str, length: str) -> None:
             begin = code.new(f"add i64 {code.new(f'mul i64 {planes}, {plane}')}, {at}")
@@ -138,21 +145,33 @@ class Columns:
             )
 
         with code.when(some):
-            lines(str(_PLANE), all_planes)
+            lines(str(_PLANE), some_planes("0"))
+            with code.loop(str(_AT_ONCE), planes, _AT_ONCE) as begin:
+                lines(str(_PLANE), some_planes(begin))
         with code.when(code.new(f"icmp sgt i64 {rest}, 0")):
             lines(rest, last_plane)
 
     def _planes(
-        self, first: str, place: str, length: str, planes: str, plane: str, name: str, element: Callable[[str, str, str | None], str]
+        self,
+        first: str,
+        place: str,
+        length: str,
+        planes: tuple[str, str],
+        plane: str,
+        name: str,
+        element: Callable[[str, str, str | None], str],
     ) -> None:
-        """A line of the partial results from the same line of every plane, four vectors at a time."""
-        code = self.code
-        v = code.vector(self.wide)
+        """A line of the partial results from the same line of planes, four vectors at a time; the first plane begins it."""
+        code, (begin, end) = self.code, planes
+        v, is_first = code.vector(self.wide), begin == "0"
+
+        def held_so_far(at: str, mask: str | None) -> str:
+            return element(first, at, mask) if is_first else self.take(place, at, mask)
 
         def group(index: str, masks: list[str | None]) -> None:
             places = [code.new(f"add i64 {index}, {k * LANES}") for k in range(len(masks))]
-            sums = [code.var(v, element(first, at, mask)) for at, mask in zip(places, masks, strict=True)]
-            with code.loop("1", planes) as s:
+            sums = [code.var(v, held_so_far(at, mask)) for at, mask in zip(places, masks, strict=True)]
+            with code.loop("1" if is_first else begin, end) as s:
                 now = code.at(first, code.new(f"mul i64 {s}, {plane}"), self.kind.memory)
                 for at, mask, held in zip(places, masks, sums, strict=True):
                     code.set(held, code.binary_op(name, self.wide, code.get(held), element(now, at, mask)))

@@ -6,10 +6,11 @@ import builtins
 import enum
 import gc
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from ...fusion.convolutions import Group
 from ...tiers.select import CallSite
 from .reads import HEAP_TYPE, MISSING, Reads
 from .values import Known, Method, UnflattenableError, Value
@@ -18,6 +19,16 @@ _GETATTRIBUTE: Any = object.__dict__["__getattribute__"]
 _MAX_DEPTH = 8  # of containers
 _TITLES = ("__name__", "__qualname__", "__module__")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
+
+
+class Joined(Protocol):
+    """A group of ops that run as one."""
+
+    def prepare(self, weight: Any, *numbers: Any) -> Any:
+        """What its call needs of the weight and the numbers per channel."""
+
+    def __call__(self, ready: Any, images: Any, residual: Any = None) -> Any:
+        """The result, from what `prepare` gave; None where the ops must run one by one."""
 
 
 class Library(Protocol):
@@ -39,6 +50,9 @@ class Library(Protocol):
 
     def step(self, site: CallSite) -> Callable[..., Any]:
         """What is called in a program in place of an op's site: the same, on a shorter way."""
+
+    def join(self, group: Group, steps: Sequence[Any]) -> Joined | None:
+        """What runs a convolution with the ops after it. `steps` are what `step` gave for them. None: they always run one by one."""
 
     def class_of(self, value: Any, settled: bool) -> type:
         """The class that the user would see of a tensor in a program, `settled` when it comes from the operands in the same way each time.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ... import config
 from ...errors import Decline
 from ...frontend.lowering import op_name
-from ...fusion import chains, epilogues
+from ...fusion import chains, convolutions, epilogues
 from ...fusion.epilogues import Epilogue
 from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
@@ -16,13 +16,16 @@ from ...ops import pending
 from ...tiers.fuse import FusedSite
 from ...tiers.select import CallSite
 from ..trust import check
+from .objects import Joined
 from .plain import differs
+from .ranks import certain
 from .reads import Reads
 from .recorder import REREAD, Origin, Recorder
 
 Step = Callable[[CallSite], Callable[..., Any]]
 _Part = Segment | Epilogue
 Fuse = Callable[[Any], tuple[FusedSite, Callable[..., Any]]]  # of a `_Part`
+Join = Callable[[convolutions.Group, Sequence[Any]], Joined | None]  # of a group, and what runs its ops one by one
 
 
 class DivergedError(Decline):
@@ -36,9 +39,10 @@ class FlatProgram:
     or an op's own error. Nothing is committed before the end, so that Python can repeat the call.
     """
 
-    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse, chain: Fuse, step: Step) -> None:
+    def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse, chain: Fuse, step: Step, join: Join) -> None:
         """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library; `chain`
-        does so for elementwise ops with reductions among them; `step` makes what is called in place of a site."""
+        does so for elementwise ops with reductions among them; `step` makes what is called in place of a site; `join` makes what runs
+        a convolution with the ops after it, or gives None where they must run one by one."""
         self.reads: Reads = recorder.reads
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
@@ -72,6 +76,7 @@ class FlatProgram:
             self.captures,
             fuse,
             chain,
+            join,
         )
         self.run: Callable[[Sequence[Any]], Any] = writer.function(name)
         self.fused: tuple[FusedSite, ...] = tuple(writer.fused)  # the segments that run as one kernel each, for whoever looks
@@ -136,19 +141,29 @@ class _StepWriter:
     """Writes a flat program as one Python function of its operands."""
 
     def __init__(
-        self, program: Program, sites: dict[int, Any], direct: dict[int, Any], captures: dict[str, Any], fuse: Fuse, chain: Fuse
+        self,
+        program: Program,
+        sites: dict[int, Any],
+        direct: dict[int, Any],
+        captures: dict[str, Any],
+        fuse: Fuse,
+        chain: Fuse,
+        join: Join,
     ) -> None:
         self.program = program
         self.sites = sites
         self.direct = direct
         self.captures = captures
-        self.fuse, self.chain = fuse, chain
+        self.fuse, self.chain, self.join = fuse, chain, join
         self.fused: list[FusedSite] = []
         self.space: dict[str, Any] = {"Diverged": DivergedError, "check": check, "differs": differs, "__name__": f"{__package__}.steps"}
         self.last_use = self._last_uses()
         self.waiting = followed(program)
         self.alone = first_alone(program)
-        self.kept: set[int] = set()
+        self.certain = certain(program, direct)
+        self.kept = {register for pc in self.certain for register in written_by(program.instructions[pc])}  # never made, so never let go
+        self.groups: dict[int, convolutions.Group] = {}  # by pc, of each of their ops
+        self.early: list[str] = []  # lines that run first
 
     def _last_uses(self) -> dict[int, list[int]]:
         """pc -> registers that nobody reads after it: their tensors are let go there."""
@@ -166,27 +181,35 @@ class _StepWriter:
         lines: list[str] = []
         parameters: list[str] = []
         parts = self._parts()
-        open_: list[tuple[_Part, bool, list[str]]] = []  # what is under way: do its operands stay to its end? and the lines before it
+        open_: list[tuple[_Part, bool, list[str], int]] = []  # what is under way: do its operands stay to its end? the lines before it
         for pc, instruction in enumerate(self.program.instructions):
             if instruction.opcode in ("LOAD_VAR", "LOAD_TENSOR"):
                 self._load(instruction, parameters, lines)
                 continue
+            if pc in self.certain:
+                lines += [] if open_ and open_[-1][1] else self._let_go((pc,), instruction)
+                continue
+            if pc in self.groups and pc == self.groups[pc].pcs[0]:
+                lines += self._begin_group(self.groups[pc])
             for found, make, stay in parts:
                 if pc in found:
+                    before = len(lines)
                     lines += self._begin(found[pc], make)
-                    open_.append((found[pc], stay, lines))
+                    open_.append((found[pc], stay, lines, before))
                     lines = []
+            one = [self._line(pc, instruction)]
             if pc in self.waiting:  # what follows it is computed with it
                 self.space["ask"] = pending.ask
-                lines.append("ask()")
-            lines.append(self._line(pc, instruction))
+                one.insert(0, "ask()")
+            lines += one if open_ and open_[-1][0].pcs[0] in self.groups else self._unless_done(pc, one)
             if not (open_ and open_[-1][1]):
                 lines += self._let_go((pc,), instruction)
             while open_ and pc == open_[-1][0].pcs[-1]:
-                part, _, outer = open_.pop()
-                lines = [*outer, *(f"    {line}" for line in lines), *self._let_go(part.pcs, instruction)]
+                part, _, outer, before = open_.pop()
+                whole = [*outer[before:], *(f"    {line}" for line in lines)]
+                lines = [*outer[:before], *self._unless_done(pc, whole), *self._let_go(part.pcs, instruction)]
         unpack = f"{', '.join(parameters)}{',' if parameters else ''} = operands" if parameters else "pass"
-        source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *lines])
+        source = "def steps(operands):\n" + "".join(f"    {line}\n" for line in [unpack, *self.early, *lines])
         exec(compile(source, f"<bcvm flat {name}>", "exec"), self.space)
         return self.space.pop("steps")  # type: ignore[no-any-return]  # a cycle would keep parameters alive
 
@@ -197,7 +220,9 @@ class _StepWriter:
         barred = frozenset(self.direct)
         segments = find(self.program, barred)
         products = self._epilogues(segments)
-        mixed = chains.around(self.program, barred.union(*(e.pcs for e in products)), segments)
+        for group in convolutions.find(self.program, barred, self.alone, segments):
+            self._join(group)
+        mixed = chains.around(self.program, barred.union(self.groups, *(e.pcs for e in products)), segments)
         return [
             ({e.pcs[0]: e for e in products}, self.fuse, True),
             ({s.first: s for s in mixed}, self.chain, False),
@@ -217,6 +242,31 @@ class _StepWriter:
         results = ", ".join(f"r{r}" for r in part.outputs)
         call = f"fused = {name}({', '.join(f'r{r}' for r in part.inputs)})"
         return [call, "if fused is not None:", f"    {results} = fused", "else:"]
+
+    def _join(self, group: convolutions.Group) -> None:
+        call = self.join(group, [self.sites.get(pc) for pc in group.pcs])
+        if call is not None:
+            self.space[f"j{group.pcs[0]}"] = call
+            self.groups.update(dict.fromkeys(group.pcs, group))
+
+    def _begin_group(self, group: convolutions.Group) -> list[str]:
+        """The whole group at once. Where that is done its ops are passed over; what lies between has the shape of its result."""
+        first, result = group.pcs[0], f"r{group.result}"
+        early = self.kept.issuperset((group.weight, *group.numbers))
+        prepared = f"j{first}.prepare({', '.join(f'r{r}' for r in (group.weight, *group.numbers))})"
+        if early:
+            self.early.append(f"p{first} = {prepared}")
+        operands = [group.images] if group.residual is None else [group.images, group.residual]
+        return [
+            f"{result} = j{first}({f'p{first}' if early else prepared}, {', '.join(f'r{r}' for r in operands)})",
+            f"done{first} = {result} is not None",
+            f"if done{first}: {' = '.join(f'r{r}' for r in group.between)} = {result}",
+        ]
+
+    def _unless_done(self, pc: int, lines: list[str]) -> list[str]:
+        """Lines of an op, or a part that ends with it, that run only when the op's group did not."""
+        group = self.groups.get(pc)
+        return lines if group is None else [f"if not done{group.pcs[0]}:", *(f"    {line}" for line in lines)]
 
     def _let_go(self, pcs: Sequence[int], last: Instruction) -> list[str]:
         gone = [f"r{r}" for pc in pcs for r in self.last_use.get(pc, ()) if r not in self.kept]

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import EncodeError
 from ...frontend.lowering import location_of
+from ...fusion.convolutions import ASKING
 from ...isa import literals
 from ...isa.constants import SCALAR_TYPES, identical
 from ...isa.opcodes import CONST_FORM
@@ -25,7 +26,7 @@ _MAX_INSTRUCTIONS = 50_000
 _CLOSED = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder"})  # ints give ints, and with floats floats
 _NUMBERS = frozenset({bool, int, float})
 _BY_ATTRIBUTES = frozenset({"conv", "nn"})  # families whose results are a tensor or a tuple of tensors as the attributes say
-REREAD = frozenset({"shape", "ndim", "size", "dtype"})  # attributes of tensors that any library reads alike
+REREAD = ASKING  # attributes of tensors that any library reads alike
 
 
 @dataclass(frozen=True, slots=True)

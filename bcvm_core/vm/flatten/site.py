@@ -187,7 +187,7 @@ class FlatSite:
         given = [self._input(recorder, n, v) for n, v in zip(names, taken, strict=False)]
         named = {n: self._input(recorder, n, v) for n, v in zip(kwargs, taken[len(args) :], strict=True)}
         result = flattener.call(entry, given, named, _NOWHERE)
-        program = FlatProgram(self.name, recorder, result, self._fuse, self._chain, self.library.step)
+        program = FlatProgram(self.name, recorder, result, self._fuse, self._chain, self.library.step, self.library.join)
         if not recorder.reads.seal(target):
             raise UnflattenableError("what the call depends on changed meanwhile")
         return program, actual_of(result)
