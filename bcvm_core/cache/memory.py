@@ -10,8 +10,6 @@ arena when nobody holds it any more.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 import weakref
 from collections import Counter, OrderedDict
@@ -19,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from .. import config
+from .. import config, locks
 
 FIRST, SITE, AHEAD = "first use", "types new to the site", "prepared ahead"
 EXPIRED, COUNT, BYTES, CLEARED = "expired", "too many", "too many bytes", "cleared"
@@ -108,7 +106,7 @@ class CodeCache:
         self._evictions: Counter[str] = Counter()
         self._bytes = self._number = self._shared = self._pinned = self._earlier_hits = 0
         self._next_look = 0.0
-        self._lock = threading.RLock()  # finalisers of what is dropped may come back here
+        self._lock = locks.rlock()  # finalisers of what is dropped may come back here
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -241,11 +239,5 @@ class CodeCache:
             self.look()
             return sorted(self._entries.values(), key=lambda e: (-e.used_s, -e.number))
 
-    def after_fork(self) -> None:
-        """Another thread may have held the lock in the parent."""
-        self._lock = threading.RLock()
-
 
 code_cache = CodeCache()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=code_cache.after_fork)

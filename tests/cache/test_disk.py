@@ -72,9 +72,10 @@ def test_a_file_of_somebody_else_is_a_miss(folder: Path) -> None:
     assert store.read("one") is None
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "directory", "link to nothing"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "another's", "directory", "link to nothing"])
 def test_damage_is_a_miss_and_is_replaced_where_it_can_be(folder: Path, damage: str) -> None:
     store.write("one", BODY)
+    store.write("two", BODY[::-1])
     path = folder / "one.obj"
     data = bytearray(path.read_bytes())
     path.unlink()
@@ -84,7 +85,8 @@ def test_damage_is_a_miss_and_is_replaced_where_it_can_be(folder: Path, damage: 
         path.symlink_to(folder / "nothing")
     else:
         data[len(data) // 2] ^= 1
-        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "flipped": bytes(data)}[damage])
+        other = (folder / "two.obj").read_bytes()  # whole, but not what this name stands for
+        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "flipped": bytes(data), "another's": other}[damage])
         path.chmod(0o600)
     assert store.read("one") is None
     assert store.write("one", BODY) is (damage != "directory")
@@ -193,7 +195,7 @@ def test_the_command_shows_checks_and_clears(folder: Path, capsys: pytest.Captur
     assert cli.main(["cache"]) == 0
     text = capsys.readouterr().out
     assert f"{store.key()}: 2 files" in text and "in use" in text and "of another version or processor" in text
-    (folder / "bad.obj").write_bytes(b"BCVMOBJ1 nonsense")
+    (folder / "bad.obj").write_bytes(b"BCVMOBJ2 nonsense")
     assert cli.main(["cache"]) == 1
     assert "damaged: bad.obj" in capsys.readouterr().out
     assert cli.main(["cache", "--clear"]) == 0

@@ -15,13 +15,12 @@ import importlib.util
 import os
 import platform
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
-from ... import config
+from ... import config, locks
 
 OFF: Final = frozenset({"0", "off", "no", "false"})
 SLICES: Final = 16  # into how many parts a primitive splits its work: fixed, since its blocks (and so its bits) follow from it
@@ -243,7 +242,7 @@ def candidates() -> Iterator[tuple[str, Path]]:
             yield _WHEEL, Path(str(file.locate())).resolve()
 
 
-_lock = threading.Lock()
+_lock = locks.lock()
 _found: dict[str, tuple[Library | None, str]] = {}
 
 

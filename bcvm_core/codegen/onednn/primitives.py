@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import os
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ctypes import c_char_p, c_void_p
 from typing import Any, Final, NamedTuple
 
+from ... import locks
 from ..scratch import Scratch
 from .library import SLICES, Argument, Library, OneDNNError, vector
 
@@ -183,7 +182,7 @@ def _vectorised(library: Library, descriptor: c_void_p) -> str:
 # -- orders of weights ----------------------------------------------------------------------------
 
 _formats: list[tuple[tuple[int, ...], c_void_p]] = []
-_format_lock = threading.Lock()
+_format_lock = locks.lock()
 
 
 def format_number(library: Library, dims: tuple[int, ...], descriptor: c_void_p) -> int:
@@ -240,7 +239,7 @@ def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
 # -- kept primitives ------------------------------------------------------------------------------
 
 _kept: OrderedDict[Any, Any] = OrderedDict()
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
@@ -285,13 +284,3 @@ def forget() -> None:
     """Drop all primitives; those in use run on."""
     with _lock:
         _kept.clear()
-
-
-def _after_fork() -> None:
-    """The child copied its locks as they were."""
-    global _lock, _format_lock
-    _lock, _format_lock = threading.Lock(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
