@@ -101,6 +101,7 @@ def cache_root() -> Path:
 def read(name: str) -> bytes | None:
     """The object stored under `name`; None when there is none, it is damaged, or others may have written it."""
     _in_use(directory())
+    _tidy(directory())
     return read_sealed(directory() / f"{name}.obj")
 
 

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,8 @@ def test_what_the_code_depends_on_names_the_folder(monkeypatch: pytest.MonkeyPat
     assert store.key.__wrapped__() == known  # type: ignore[attr-defined]
 
 
-def test_leftovers_and_folders_nobody_uses_go(folder: Path) -> None:
+@pytest.mark.parametrize("use", [lambda: store.write("one", BODY), lambda: store.read("one")], ids=["write", "read"])
+def test_leftovers_and_folders_nobody_uses_go(folder: Path, use: Callable[[], object]) -> None:
     folder.mkdir(parents=True)
     old, fresh = folder / "a.1.tmp", folder / "a.2.tmp"
     forgotten, used = folder.parent / "old-key", folder.parent / "other-key"
@@ -125,7 +127,7 @@ def test_leftovers_and_folders_nobody_uses_go(folder: Path) -> None:
         (path / "x.obj").write_bytes(b"x")
     os.utime(old, (0, 0))
     os.utime(forgotten, (0, 0))
-    store.write("one", BODY)
+    use()
     assert not old.exists() and fresh.exists()
     assert not forgotten.exists() and used.exists()
 
