@@ -120,6 +120,12 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # functions are set in __init__; this tells type checkers that there are such
 
+    def keep_nothing(self) -> None:
+        """Let the library keep no primitives of its own (by default the latest 1,024): those that are wanted are kept here."""
+        keep = getattr(ctypes.CDLL(str(self.path)), "dnnl_set_primitive_cache_capacity", None)
+        if keep is not None:
+            keep(0)
+
     def made(self, create: Any, *arguments: Any) -> c_void_p:
         """What a `..._create` function makes. Raises OneDNNError."""
         handle = c_void_p()
@@ -288,7 +294,10 @@ def _find() -> tuple[Library | None, str]:
         try:
             if origin != "MindSpore":
                 _leave_its_name_to_mindspore()
-            return Library(path), origin
+            found = Library(path)
+            if path not in of_mindspore():
+                found.keep_nothing()
+            return found, origin
         except OneDNNError as error:
             reasons.append(str(error))
     return None, "; ".join(reasons) or "not installed"

@@ -239,6 +239,7 @@ def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
 # -- kept primitives ------------------------------------------------------------------------------
 
 _kept: OrderedDict[Any, Any] = OrderedDict()
+_dropped = 0
 _lock = locks.lock()
 
 
@@ -252,13 +253,36 @@ def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
             if found is None:
                 found = _kept[full] = _made(library, make)
                 while len(_kept) > _MAX_KEPT:
-                    _kept.popitem(last=False)
+                    _drop_oldest()
     else:
         with contextlib.suppress(KeyError):  # another thread has just dropped it
             _kept.move_to_end(full)
     if type(found) is str:
         raise OneDNNError(found)
     return found
+
+
+def _drop_oldest() -> None:
+    """Let one go (the lock is held); after as many as are kept, free memory goes back to the system.
+
+    Each primitive is many small blocks of memory that others lie between: what is free there would only ever grow.
+    """
+    global _dropped
+    _kept.popitem(last=False)
+    _dropped += 1
+    if _dropped % _MAX_KEPT == 0:
+        trim = _malloc_trim()
+        if trim is not None:
+            trim(0)
+
+
+@functools.cache
+def _malloc_trim() -> Any:
+    """The C library's function that gives free memory back (about a millisecond); None where it has none."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 def _made(library: Library, make: Callable[[], Any]) -> Any:
