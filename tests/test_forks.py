@@ -111,3 +111,22 @@ def test_a_child_of_a_process_that_compiles_has_the_same_kernels(tmp_path: Path,
     command = [sys.executable, "-c", IN_A_COLD_PROCESS, str(tmp_path / "child")]
     done = subprocess.run(command, env=env, cwd=repository, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_every_kind_of_loop_is_the_same_when_another_process_makes_it() -> None:
+    pytest.importorskip("llvmlite")
+    from bcvm_core.codegen import apart, loops, templates, versions  # noqa: F401  # each adds its kinds
+    from bcvm_core.codegen.attention import entry  # noqa: F401
+    from bcvm_core.codegen.onednn import digest  # noqa: F401
+    from bcvm_core.codegen.products import product  # noqa: F401
+    from bcvm_core.codegen.stencils import driver, library, target  # noqa: F401
+
+    if target.host() is None:
+        pytest.skip("no kernels for this processor")
+    first = {kind: op for op, kind in reversed(loops.MAKERS.items())}
+    assert len(first) >= 9
+    for kind, op in first.items():
+        dtype = next(name for name in ("float32", "float64", "bool") if kind.takes(op, name))
+        loop = kind(op, dtype)
+        assert apart.body_of(loop, 60.0) == loop.body(), loop.name
