@@ -130,3 +130,20 @@ def test_every_kind_of_loop_is_the_same_when_another_process_makes_it() -> None:
         dtype = next(name for name in ("float32", "float64", "bool") if kind.takes(op, name))
         loop = kind(op, dtype)
         assert apart.body_of(loop, 60.0) == loop.body(), loop.name
+
+
+def test_a_fork_waits_for_what_another_thread_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock would stay shut in the child, and the module half done."""
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.5)\nvalue = 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    thread = threading.Thread(target=lambda: __import__("slow_to_import"))
+    thread.start()
+    while "slow_to_import" not in sys.modules:
+        time.sleep(0.001)
+    started = time.monotonic()
+    assert child_ends_with(lambda: 0 if __import__("slow_to_import").value == 7 else 1) == 0
+    assert time.monotonic() - started < 5
+    thread.join()
+    started = time.monotonic()
+    assert child_ends_with(lambda: 0) == 0
+    assert time.monotonic() - started < 1

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NoReturn
 
 from tests.stress import damage
 
@@ -142,10 +142,15 @@ class Stress:
                 slot.found, slot.heard = found, time.monotonic()
         if process.poll() is not None:
             raise StressError(f"worker {slot.number} ended with {process.returncode}:\n{self.log(slot).read_text()[-6000:]}")
-        if time.monotonic() - slot.heard > 1.5 * self.options.hang_s:
-            process.send_signal(signal.SIGABRT)  # it says where its threads are
-            time.sleep(2)
-            raise StressError(f"worker {slot.number} is silent:\n{self.log(slot).read_text()[-6000:]}")
+        if time.monotonic() - slot.heard > self.options.hang_s:
+            self.silent(slot)
+
+    def silent(self, slot: Slot) -> NoReturn:
+        """A worker that says nothing any more tells where its threads are."""
+        assert slot.process is not None
+        slot.process.send_signal(signal.SIGABRT)
+        time.sleep(2)
+        raise StressError(f"worker {slot.number} is silent:\n{self.log(slot).read_text()[-12000:]}")
 
     def kill(self) -> None:
         """One of the workers but the first, or the compile process of any."""
@@ -216,7 +221,10 @@ class Stress:
             slot.process.terminate()
         for slot in self.slots:
             assert slot.process is not None
-            code = slot.process.wait(2 * self.options.hang_s)
+            try:
+                code = slot.process.wait(2 * self.options.hang_s)
+            except subprocess.TimeoutExpired:
+                self.silent(slot)
             if code not in (0, -signal.SIGTERM):  # one that was just started has no handler yet
                 raise StressError(f"worker {slot.number} ended with {code}:\n{self.log(slot).read_text()[-6000:]}")
             with suppress(OSError, ValueError):
