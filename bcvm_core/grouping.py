@@ -7,9 +7,10 @@ versions per size ask for the size of the group and see to it that nobody can te
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from . import locks
 
 
 class Rule(NamedTuple):
@@ -34,7 +35,7 @@ class Rule(NamedTuple):
 
 _everywhere: tuple[Rule, ...] = ()
 _here: contextvars.ContextVar[tuple[Rule, ...]] = contextvars.ContextVar("bcvm_groups", default=())
-_lock = threading.Lock()
+_lock = locks.lock()
 notes: dict[tuple[str, str], int] = {}
 """(op, what became of it) -> calls, of those that may have a version per size. Threads may lose a count in a race."""
 

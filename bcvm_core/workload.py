@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
-from . import config
+from . import config, locks
 from .cache import tuning
 from .cache.tuning import Call, Kernel
 from .errors import BcvmError
@@ -32,7 +31,7 @@ _PLAIN: Final[dict[type, Callable[..., Any]]] = {
     ChainSite: ChainSite.__call__,
 }  # the kinds of sites whose kernels the code cache keeps
 _recorders: list[Recorder] = []
-_lock: Final = threading.Lock()
+_lock: Final = locks.lock()
 
 
 class WorkloadError(BcvmError):
@@ -47,7 +46,7 @@ class Recorder:
         self.calls = 0
         self._numbers: dict[Any, int] = {}
         self._file: IO[str] | None = None
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def __enter__(self) -> Recorder:
         """Begin. Raises OSError where the file cannot be written, RuntimeError in the block itself."""

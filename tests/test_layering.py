@@ -22,6 +22,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.events": 0,
     "bcvm_core.fpstatus": 0,
     "bcvm_core.grouping": 0,
+    "bcvm_core.locks": 0,
     "bcvm_core.isa": 1,
     "bcvm_core.ops": 2,
     "bcvm_core.frontend": 3,

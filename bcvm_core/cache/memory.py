@@ -1,8 +1,9 @@
 """Which spliced kernels are kept: a bounded number, bytes and time, and figures of what became of requests.
 
 Warm calls do not come here: a kernel counts its calls where it is called, and the cache looks at those counts when a kernel is added
-(and when somebody asks for figures). What was called since the last look is as good as used now, so nothing goes within `ttl` of its
-last call, and what goes first is what was not called for the longest time, as far as looks can tell.
+(when somebody asks for figures, and now and then while nothing happens). What was called since the last look is as good as used now, so
+nothing goes within `ttl` of its last call, and what goes first is what was not called for the longest time, as far as looks can tell. Looks
+are at most an eighth of `ttl` apart, so what nobody calls is gone after a quarter more.
 
 Kernels of equal code are one entry, however many call sites run it. A kernel that runs now is not evicted; its code goes back to the
 arena when nobody holds it any more.
@@ -10,7 +11,7 @@ arena when nobody holds it any more.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 import time
 import weakref
@@ -19,13 +20,16 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from .. import config
+from .. import config, locks
 
 FIRST, SITE, AHEAD = "first use", "types new to the site", "prepared ahead"
 EXPIRED, COUNT, BYTES, CLEARED = "expired", "too many", "too many bytes", "cleared"
 _REMEMBERED: Final = 4096  # keys of entries that went
 _REASONS: Final = 64  # different reasons for having no kernel that are counted apart
 _OTHER: Final = "other reasons"
+_LOOKS: Final = 8  # within `ttl`
+_LONGEST_S: Final = 30.0  # between two: settings may change meanwhile
+_SHORTEST_S: Final = 0.02
 
 
 class Limits(NamedTuple):
@@ -98,9 +102,16 @@ def limits_now() -> Limits:
 
 
 class CodeCache:
-    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock."""
+    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock.
 
-    def __init__(self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic) -> None:
+    `sweeps`: a thread looks after entries that nobody calls, while there are any.
+    """
+
+    def __init__(
+        self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic, *, sweeps: bool = False
+    ) -> None:
+        self._sweeps = sweeps
+        self._sweeper: threading.Thread | None = None
         self._limits, self._clock = limits, clock
         self._entries: dict[Hashable, Entry] = {}
         self._gone: OrderedDict[Hashable, str] = OrderedDict()
@@ -108,7 +119,7 @@ class CodeCache:
         self._evictions: Counter[str] = Counter()
         self._bytes = self._number = self._shared = self._pinned = self._earlier_hits = 0
         self._next_look = 0.0
-        self._lock = threading.RLock()  # finalisers of what is dropped may come back here
+        self._lock = locks.rlock()  # finalisers of what is dropped may come back here
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -128,6 +139,8 @@ class CodeCache:
                 self._bytes += entry.code_bytes
             entry.uses.append(_Seen(weakref.ref(use), 0 if reason == AHEAD else 1))  # the call that asked is no sign of a second one
             self._trim(now)
+            if self._sweeps and (self._sweeper is None or not self._sweeper.is_alive()):  # a forked child has none
+                self._start_sweeper()
 
     def refused(self, reason: str) -> None:
         """A site has got no kernel, and why."""
@@ -143,6 +156,21 @@ class CodeCache:
             self._next_look = 0.0
             self._trim(self._clock())
 
+    def _start_sweeper(self) -> None:
+        sweeper = threading.Thread(target=self._sweep, name="bcvm-cache", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter is shutting down, or there are no more threads
+            sweeper.start()
+            self._sweeper = sweeper
+
+    def _sweep(self) -> None:
+        while True:
+            time.sleep(min(_LONGEST_S, max(_SHORTEST_S, self._limits().ttl_s / _LOOKS)))
+            with self._lock:
+                self.look()
+                if not self._entries:
+                    self._sweeper = None
+                    return
+
     def _trim(self, now: float) -> None:
         limits = self._limits()
         if len(self._entries) <= limits.size and self._bytes <= limits.code_bytes and now < self._next_look:
@@ -150,7 +178,7 @@ class CodeCache:
         self._look(now)
         for entry in [e for e in self._entries.values() if now - e.used_s > limits.ttl_s]:
             self._evict(entry, EXPIRED)
-        self._next_look = now + limits.ttl_s / 8
+        self._next_look = now + limits.ttl_s / _LOOKS
         if len(self._entries) > limits.size or self._bytes > limits.code_bytes:
             self._shrink(limits)
 
@@ -241,11 +269,5 @@ class CodeCache:
             self.look()
             return sorted(self._entries.values(), key=lambda e: (-e.used_s, -e.number))
 
-    def after_fork(self) -> None:
-        """Another thread may have held the lock in the parent."""
-        self._lock = threading.RLock()
 
-
-code_cache = CodeCache()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=code_cache.after_fork)
+code_cache = CodeCache(sweeps=True)

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from . import llvm, loader, store
+from .. import locks
+from . import apart, llvm, loader, store
 
 
 class Loop:
@@ -51,13 +52,17 @@ class Loop:
     def compile(self) -> None:
         """Make, store and load the code. Errors are kept in `failed`: NumPy goes on."""
         try:
-            from . import compiler
-
-            body = compiler.compile_ir(self._ir(), self.optimise)
+            body = apart.body_of(self, DEADLINE_S) if _compile_apart else self.body()
             store.write(self.name, body)
             self._link(body)
         except (ImportError, RuntimeError, OSError, loader.LoadError) as error:
             self.failed = f"{type(error).__name__}: {error}"
+
+    def body(self) -> bytes:
+        """What is stored, made by LLVM in this process. Raises ImportError, RuntimeError."""
+        from . import compiler
+
+        return compiler.compile_ir(self._ir(), self.optimise)
 
     def _ir(self) -> str:
         """The module to compile."""
@@ -120,13 +125,13 @@ def address(x: Any) -> int:
 
 _loops: dict[tuple[str, str], Loop] = {}
 MAKERS: dict[str, type[Loop]] = {}  # the class of each op's loops
-_lock = threading.Lock()
+_lock = locks.lock()
 _waiting: list[Loop] = []
 _worker: threading.Thread | None = None
 _at_work: tuple[Loop, float] | None = None  # what the worker compiles, and since when
 _POLL_S: Final = 0.02
 DEADLINE_S = 120.0  # a compile that takes longer is given up
-_may_compile = True
+_compile_apart = False  # LLVM can't be used in this process
 _GRACE_S = 0.1
 _asked = threading.Event()  # somebody waits for one that was not there when the worker looked
 
@@ -151,7 +156,7 @@ def known(op: str, dtype: str) -> Loop | None:
 
 
 def compiler_is_there() -> bool:
-    return _may_compile and _llvmlite_is_installed()
+    return _llvmlite_is_installed()
 
 
 @functools.cache
@@ -224,11 +229,11 @@ def give_up_late() -> None:
 
 
 def _after_fork() -> None:
-    """The child has no worker and copied its locks as they were, LLVM's too: if one was at work, the child compiles nothing."""
-    global _lock, _asked, _worker, _may_compile, _at_work
+    """The child has no worker, and LLVM's locks are as they were: if one was at work, LLVM is not for this process."""
+    global _asked, _worker, _compile_apart, _at_work
     _at_work = None
-    _may_compile = _may_compile and _worker is None
-    _lock, _asked, _worker = threading.Lock(), threading.Event(), None
+    _compile_apart = _compile_apart or _worker is not None
+    _asked, _worker = threading.Event(), None
     for loop in _waiting:
         _loops.pop((loop.op, loop.dtype), None)
     _waiting.clear()

@@ -1,7 +1,7 @@
 """Machine code of template kernels on disk: found by what it depends on, checked before use.
 
-A file is a magic word, the SHA-256 of the rest, and the object. Anything that is not exactly
-that is a miss: damaged files are never run, they are written again. Writers rename a finished
+A file is a magic word, a SHA-256 of its name and the rest, and the object. Anything that is not exactly
+that is a miss: damaged files, and those of another name, are never run, they are written again. Writers rename a finished
 file into place, so concurrent processes see all of it or nothing. A directory that can't be
 written, or a full disk, costs a compile per process and is no error.
 
@@ -28,7 +28,7 @@ import numpy as np
 from .. import config
 from ..version import __version__
 
-_MAGIC: Final = b"BCVMOBJ1"
+_MAGIC: Final = b"BCVMOBJ2"
 HIT, ABSENT, DAMAGED, FOREIGN, WRITTEN, UNWRITTEN = "read", "not there", "damaged", "others may write it", "written", "could not be written"
 counts: Counter[str] = Counter()  # what became of requests in this process
 STALE_S: Final = 3600.0  # an unfinished file this old was left by a process that is dead
@@ -72,7 +72,7 @@ def cpu_level() -> str:
 @functools.cache
 def key() -> str:
     """Names everything the code depends on: our version, platform, processor level, and the sources it is made from."""
-    digest = hashlib.sha256(f"{__version__} {sys.platform} {platform.machine()} {cpu_level()}".encode())
+    digest = hashlib.sha256(_MAGIC + f" {__version__} {sys.platform} {platform.machine()} {cpu_level()}".encode())
     if not cpu_level():
         digest.update(platform.processor().encode())
     package = Path(__file__).parent.parent
@@ -101,6 +101,7 @@ def cache_root() -> Path:
 def read(name: str) -> bytes | None:
     """The object stored under `name`; None when there is none, it is damaged, or others may have written it."""
     _in_use(directory())
+    _tidy(directory())
     return read_sealed(directory() / f"{name}.obj")
 
 
@@ -123,7 +124,7 @@ def read_sealed(path: Path, magic: bytes = _MAGIC) -> bytes | None:
         return None
     head = len(magic) + 32
     body = data[head:]
-    if data[: len(magic)] != magic or data[len(magic) : head] != hashlib.sha256(body).digest():
+    if data[: len(magic)] != magic or data[len(magic) : head] != _seal(path, body):
         counts[DAMAGED] += 1
         return None
     counts[HIT] += 1
@@ -137,7 +138,7 @@ def write_sealed(path: Path, body: bytes, magic: bytes = _MAGIC) -> bool:
         _make_private(path.parent)
         handle, temporary = tempfile.mkstemp(prefix=f"{path.stem}.", suffix=".tmp", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(magic + hashlib.sha256(body).digest() + body)
+            file.write(magic + _seal(path, body) + body)
         os.replace(temporary, path)
     except OSError:
         if temporary is not None:
@@ -147,6 +148,11 @@ def write_sealed(path: Path, body: bytes, magic: bytes = _MAGIC) -> bool:
         return False
     counts[WRITTEN] += 1
     return True
+
+
+def _seal(path: Path, body: bytes) -> bytes:
+    """The checksum of what lies under a name: a file that was copied to another one is not what that asks for."""
+    return hashlib.sha256(path.name.encode() + b"\0" + body).digest()
 
 
 def _is_ours(status: os.stat_result) -> bool:

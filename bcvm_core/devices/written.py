@@ -16,11 +16,10 @@ import os
 import platform
 import struct
 import sys
-import threading
 import weakref
 from typing import Final
 
-from .. import config
+from .. import config, locks
 
 _PAGE: Final = 4096
 _SYSCALL: Final = {"x86_64": 323, "aarch64": 282}
@@ -41,7 +40,7 @@ class _System:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.faults = self.pages = -1
-        self.lock = threading.Lock()
+        self.lock = locks.lock()
         self.watches: weakref.WeakValueDictionary[tuple[int, int], Watch] = weakref.WeakValueDictionary()
         number = _SYSCALL.get(platform.machine())
         if sys.platform != "linux" or number is None or os.sysconf("SC_PAGESIZE") != _PAGE:

@@ -6,12 +6,11 @@ rule and from the same figures as at first.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from .. import locks
 from .costs import Part
 from .groups import Group
 
@@ -101,10 +100,13 @@ class Record:
 
     make: Callable[[], Decision] = field(repr=False)
     measured: Measured = field(default_factory=Measured)
+    _made: Decision | None = None
 
-    @cached_property
+    @property
     def decision(self) -> Decision:
-        return self.make()
+        if self._made is None:
+            self._made = self.make()
+        return self._made
 
     def lines(self) -> list[str]:
         """As `Decision.lines`, with what was measured."""
@@ -112,7 +114,7 @@ class Record:
 
 
 _kept: deque[Record] = deque(maxlen=KEPT)
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def keep(make: Callable[[], Decision]) -> Record:

@@ -6,10 +6,10 @@ is decided when the region meets them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .. import locks
 from ..errors import BcvmError
 from ..ops.registry import OpInfo
 
@@ -39,7 +39,7 @@ class FusionPolicy:
 
 
 _SHIPPED_LIMIT = 100  # user policies are numbered from here
-_lock = threading.Lock()
+_lock = locks.lock()
 _policies: dict[int, FusionPolicy] = {}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
+from .. import locks
 from ..errors import SignatureError
 
 LAYOUTS = ("contiguous", "strided", "broadcast", "scalar", "NCHW", "NHWC")
@@ -41,7 +41,7 @@ class SignatureTable:
     def __init__(self) -> None:
         self._rows: list[Signature | None] = [None]
         self._ids: dict[Signature, int] = {}
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def intern(self, signature: Signature) -> int:
         """The id of `signature`; the same signature always gets the same id in a process.

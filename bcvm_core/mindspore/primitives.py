@@ -19,7 +19,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from mindspore.ops import Primitive
@@ -224,15 +224,21 @@ class Door:
         self._texts = texts
         self._tells = kind.__call__ is Primitive.__call__  # leaves attributes to the kernel; others pass what they say
         self._known: dict[int, _Known] = {}
+        self._forms: list[Form] | None = None
+        self._read: tuple[str, ...] | None = None
 
-    @cached_property
+    @property
     def forms(self) -> list[Form]:
         """The lines of the class that BCVM has rows for."""
-        return [form for form in (_form(text, self.kind) for text in self._texts) if form is not None]
+        if self._forms is None:
+            self._forms = [form for form in (_form(text, self.kind) for text in self._texts) if form is not None]
+        return self._forms
 
-    @cached_property
+    @property
     def _names(self) -> tuple[str, ...]:
-        return (*sorted(frozenset().union(*(form.reads for form in self.forms))), _TARGET)
+        if self._read is None:
+            self._read = (*sorted(frozenset().union(*(form.reads for form in self.forms))), _TARGET)
+        return self._read
 
     def __call__(self, value: Any) -> Found:
         """The row and spelling of an object, or None."""

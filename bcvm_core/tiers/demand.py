@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from .. import locks
 from .pool import pool
 
 
@@ -17,7 +16,7 @@ class OnDemand:
     def __init__(self) -> None:
         self.on = False
         self._users = 0
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def start(self) -> None:
         """Somebody wants it; it begins if nobody did before. Pair with `stop`."""

@@ -9,13 +9,12 @@ does, so it is still known when the kernel itself was thrown away.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import config, grouping
+from .. import config, grouping, locks
 from ..codegen.stencils import kernel as kernels
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Verdict:
 
 
 _verdicts: OrderedDict[Any, Verdict] = OrderedDict()
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 def verdict_for(key: Any, ops: tuple[str, ...], elements: int) -> Verdict:

@@ -7,12 +7,11 @@ the new one. No call is lost and none sees half of a change.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import config
+from .. import config, locks
 from ..errors import PoolError
 from ..isa import signature as signatures
 from ..isa.signature import Signature
@@ -68,7 +67,7 @@ class KernelPool:
     def __init__(self) -> None:
         self.version = 0
         self.table: dict[int, Slot] = {}
-        self._lock = threading.RLock()
+        self._lock = locks.rlock()
         self._entries: dict[str, tuple[KernelEntry, ...]] = {}
         self._names: dict[str, str] = {}  # kernel name -> op
         self._swapped: dict[str, Kernel] = {}

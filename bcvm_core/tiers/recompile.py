@@ -16,7 +16,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .. import config
+from .. import config, locks
 from ..codegen.loader import LoadError, assembled
 from ..codegen.search import backend, check, worker
 from ..codegen.stencils import kernel as kernels
@@ -47,8 +47,8 @@ class Figures:
 figures = Figures()
 _requests: queue.SimpleQueue[tuple[weakref.ref[kernels.FusedKernel], HotClass, int]] = queue.SimpleQueue()
 _thread: threading.Thread | None = None
-_lock = threading.Lock()
-_finishing = threading.Lock()
+_lock = locks.lock()
+_finishing = locks.lock()
 _busy = 0
 
 
@@ -222,9 +222,8 @@ def _announce(found: HotClass, kept: str) -> None:
 
 def _after_fork() -> None:
     """The child has no such thread; what was on its way is not waited for."""
-    global _requests, _thread, _lock, _finishing, _busy
+    global _requests, _thread, _busy
     _requests, _thread, _busy = queue.SimpleQueue(), None, 0
-    _lock, _finishing = threading.Lock(), threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from .. import config
+from .. import config, locks
 from ..codegen.stencils import notes
 from ..tiers.clock import Timing, clock
 from .region import Region
@@ -44,7 +44,7 @@ class Latency:
         self._listeners: tuple[tuple[Listener, int], ...] = ()
         self._noted: list[tuple[int, int, Region, int]] = []
         self._regions: weakref.WeakSet[Region] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     # -- on and off -------------------------------------------------------------------------------
 

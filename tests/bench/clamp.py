@@ -1,13 +1,19 @@
-"""A batch that fluctuates, with clamping and without: `python -m tests.bench.clamp`.
+"""A batch that fluctuates, with clamping and without: `python -m tests.bench.clamp [--rivals]`.
 
 Versions that are made per size: oneDNN's convolutions, and recompiled kernels where they are for one shape each (`specialise="shape"`); by
 default they are for a class of sizes. Batches are drawn at random from 1 to 32. First calls are those that met a new size.
+
+`--rivals`: a small network on batches of 1 to 12 by compilers that work per shape, batches as they come and filled up by hand, and by BCVM.
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
+import subprocess
 import time
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,8 +26,12 @@ from bcvm_core.codegen.stencils import arena
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import FusedKernel
 from bcvm_core.tiers import hot, recompile
+from tests.bench.fusion import heading, line
+from tests.bench.peers.environments import PeerError, Program, environment_of, interpreter
 
 STEPS, ROUNDS = 400, 3
+RIVAL_STEPS, RIVAL_MOST = 120, 12
+WORKER = Path(__file__).parent / "peers" / "clamp_worker.py"
 RULE = (1, 32, 4)
 
 
@@ -71,8 +81,48 @@ def versions(specialise: str) -> tuple[int, int, int]:
     return recompile.figures.searches - searches, in_use, arena.shared().used_bytes - used
 
 
+def rivals() -> None:
+    """Compiles, memory and time of each, with batches as they come and filled up."""
+    peers = (
+        Program("BCVM", "clamp_worker", (), ("bcvm",), "bcvm_core"),
+        Program("torch.compile, dynamic=False", "clamp_worker", ("torch", "numpy"), ("torch",)),
+        Program("JAX jit", "clamp_worker", ("jax",), ("jax",)),
+        Program("ms.jit", "clamp_worker", ("mindspore==2.10.*", "numpy<2"), ("mindspore",), "mindspore"),
+    )
+    heading(
+        f"{RIVAL_STEPS} batches of 1 to {RIVAL_MOST}", "", ["sizes", "compiles", "memory, MB", "all calls, ms", "longest, ms", "median, ms"]
+    )
+    for peer in peers:
+        for step in (0, RULE[2]):
+            try:
+                found = _rival(peer, step)
+            except PeerError as error:
+                print(f"{peer.name}: left out: {error}")
+                break
+            times, slow = found["times"], 10 * median(found["times"])
+            compiles = found["compiles"] if found["compiles"] is not None else f"{sum(took > slow for took in times)} slow"
+            cells = [f"{found['sizes']}", f"{compiles}", f"{found['kb'] / 1024:.1f}"]
+            cells += [f"{sum(times):.0f}", f"{max(times):.0f}", f"{median(times):.3f}"]
+            line(f"{peer.name}{', filled up' if step else ''}", cells)
+
+
+def _rival(peer: Program, step: int) -> dict[str, Any]:
+    """What a worker found. Raises PeerError."""
+    command = [interpreter(peer), str(WORKER), *peer.arguments, str(RIVAL_STEPS), str(RIVAL_MOST), str(step)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment_of(peer), timeout=900)
+    if done.returncode:
+        raise PeerError([f"ended with {done.returncode}", *done.stderr.strip().splitlines()][-1][:160])
+    found: dict[str, Any] = json.loads(next(text for text in done.stdout.splitlines() if text.startswith("{")))
+    return found
+
+
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.clamp")
+    parser.add_argument("--rivals", action="store_true")
+    if parser.parse_args().rivals:
+        rivals()
+        return
     if not bcvm.ready():
         print("clamp: left out, there are no stencils for this machine")
         return

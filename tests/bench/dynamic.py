@@ -1,4 +1,6 @@
-"""Workloads whose sizes and branches change at every step: `python -m tests.bench.dynamic [--steps N] [--rival-steps N]`.
+"""Workloads whose sizes and branches change at every step.
+
+`python -m tests.bench.dynamic [--steps N] [--rival-steps N] [--peers NAME ...]`
 
 A detector with changing batch, number of places and channels, a block of a language model with random lengths, and a
 conditional generator, each in words of the library that runs it. Two tables: what a step takes, and beside what a warm call of
@@ -25,8 +27,10 @@ PEERS = (
     Program("torch eager", "dynamic_worker", ("torch", "numpy"), ("torch",)),
     Program("torch.compile", "dynamic_worker", ("torch", "numpy"), ("compile",)),
     Program("JAX jit", "dynamic_worker", ("jax",), ("jax",)),
+    Program("ms.jit", "dynamic_worker", ("mindspore==2.10.*", "numpy<2"), ("ms.jit",), "mindspore"),
+    Program("ms.jit, dynamic=1", "dynamic_worker", ("mindspore==2.10.*", "numpy<2"), ("ms.jit dynamic",), "mindspore"),
 )
-COMPILERS = ("torch.compile", "JAX jit")
+COMPILERS = ("torch.compile", "JAX jit", "ms.jit", "ms.jit, dynamic=1")
 FIRST = 10  # steps from which on none may be much slower than a warm one of its size
 Found = dict[str, Any]
 
@@ -79,16 +83,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.dynamic")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--rival-steps", type=int, default=100)
+    parser.add_argument("--peers", nargs="+", choices=[peer.name for peer in PEERS], default=[peer.name for peer in PEERS])
     options = parser.parse_args()
     if min(options.steps, options.rival_steps) <= FIRST:
         parser.error(f"at least {FIRST + 1} steps, since the first {FIRST} are not compared with warm ones")
     found: dict[str, list[Found]] = {}
     for peer in PEERS:
+        if peer.name not in options.peers:
+            continue
         try:
             found[peer.name] = measure(peer, options.rival_steps if peer.name in COMPILERS else options.steps)
         except PeerError as error:
             print(f"{peer.name}: left out: {error}")
-    for k, name in enumerate(f["workload"] for f in found["BCVM"]):
+    for k, name in enumerate(f["workload"] for f in next(iter(found.values()), [])):
         heading(
             f"{name}: us per step",
             "",
@@ -101,7 +108,7 @@ def main() -> None:
         "",
         ["selections", "splices", "of the steps", "mean", "P99 of those", "P99 of all steps"],
     )
-    for run in found["BCVM"]:
+    for run in found.get("BCVM", []):
         line(run["workload"], compile_of(run))
 
 

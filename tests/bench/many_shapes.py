@@ -1,19 +1,21 @@
-"""Memory over shapes that all differ: `python -m tests.bench.many_shapes [--shapes N]`.
+"""Memory over shapes that all differ: `python -m tests.bench.many_shapes [--shapes N] [--convolutions]`.
 
 A detector in small runs on each shape once: fused chains, a product, a softmax, a sum, a concatenation, all of them on sizes never
-seen. Results are dropped; what stays in memory is what BCVM keeps.
+seen. Results are dropped; what stays in memory is what BCVM keeps. `--convolutions`: a convolution and relu on images of other sizes each.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import bcvm_core as bcvm
+from bcvm_core import ops
 from bcvm_core.cache.memory import code_cache
 from bcvm_core.codegen.stencils import arena
 from tests.bench.code_memory import resident_kb
@@ -38,6 +40,18 @@ def shapes(count: int) -> Iterator[tuple[int, int]]:
         yield 1 + number % rows, 1 + number // rows
 
 
+def images(count: int, look: Callable[[int], None], marks: set[int]) -> None:
+    """As `measure`, a convolution and relu on images of `count` sizes."""
+    weight = np.ones((16, 8, 3, 3), np.float32)
+    f = bcvm.jit(lambda x: ops.relu(ops.conv2d(x, weight, padding=1)))
+    side = math.isqrt(count - 1) + 1
+    for done, number in enumerate(np.random.default_rng(0).permutation(side * side)[:count].tolist(), 1):
+        f(np.ones((1, 8, 4 + number // side, 4 + number % side), np.float32))
+        if done in marks:
+            gc.collect()
+            look(done)
+
+
 def measure(count: int, look: Callable[[int], None], marks: set[int]) -> None:
     """Run the detector on `count` shapes; `look(n)` after the first n of each mark."""
     f = bcvm.jit(detector)
@@ -53,7 +67,9 @@ def main() -> None:
     """Print a line per mark."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.many_shapes")
     parser.add_argument("--shapes", type=int, default=SHAPES)
-    count = parser.parse_args().shapes
+    parser.add_argument("--convolutions", action="store_true")
+    options = parser.parse_args()
+    count = options.shapes
     if not bcvm.ready():
         print("many_shapes: left out, there are no stencils for this machine")
         return
@@ -70,7 +86,7 @@ def main() -> None:
         used = arena.shared().used_bytes / 1024
         print(f"{done:>8,}{now / 1024:>13.1f}{since:>15}{found.entries:>9}{spliced:>9}{used:>10.0f}", flush=True)
 
-    measure(count, look, {1, 100, SETTLED, 1000, 2000, 5000, count})
+    (images if options.convolutions else measure)(count, look, {1, 100, SETTLED, 1000, 2000, 5000, count})
     print(f"before the first call: {first / 1024:.1f} MB")
 
 

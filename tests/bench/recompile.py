@@ -1,12 +1,13 @@
-"""Tier 3 in figures: the compile worker, what candidates gain, and what calls notice: `python -m tests.bench.recompile`.
+"""Tier 3 in figures: the compile worker, what candidates gain, and what calls notice: `python -m tests.bench.recompile [--search NAME]`.
 
 Start of the worker and time of a search by the wall; candidates as the race measured them, then once more, the exchanged code beside the
 spliced one in turn, time of the processor on one core; and the time of small calls, by the wall, while nothing else happens and while
-the worker compiles all the time.
+the worker compiles all the time. `--search`: the back end; another than the one that is built in is measured for its candidates alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import threading
 import time
 from statistics import median
@@ -128,11 +129,14 @@ def while_compiling() -> list[float]:
 
 def main() -> None:
     """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.recompile")
+    parser.add_argument("--search", choices=backend.names(), default="llvm")
+    search = parser.parse_args().search
     if not bcvm.ready():
         print("recompile: left out, there are no stencils for this machine")
         return
     print("worker ready after ms:", ", ".join(f"{start_of_worker():.0f}" for _ in range(5)))
-    with bcvm.override(hot_threshold_ms=0.0):
+    with bcvm.override(hot_threshold_ms=0.0, search=search):
         for name, graph in GRAPHS.items():
             for n in SIZES:
                 arrays = arrays_for(graph, n)
@@ -143,6 +147,8 @@ def main() -> None:
                     print(f"  {line}")
                 if verdict.state == hot.KEPT:
                     print(f"  once more, as it runs now over as it was spliced: {beside(kernel, arrays):.2f}")
+    if search != "llvm":
+        return
     for title, found in (("nothing else", small_calls()), ("worker busy", while_compiling())):
         p50, p99, p999 = (found[int(share * len(found))] for share in (0.5, 0.99, 0.999))
         print(f"\nsmall calls, {title}: P50 {p50:.2f} us, P99 {p99:.2f}, P99.9 {p999:.1f}, longest {found[-1]:.0f}")

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,9 +73,10 @@ def test_a_file_of_somebody_else_is_a_miss(folder: Path) -> None:
     assert store.read("one") is None
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "directory", "link to nothing"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "another's", "directory", "link to nothing"])
 def test_damage_is_a_miss_and_is_replaced_where_it_can_be(folder: Path, damage: str) -> None:
     store.write("one", BODY)
+    store.write("two", BODY[::-1])
     path = folder / "one.obj"
     data = bytearray(path.read_bytes())
     path.unlink()
@@ -84,7 +86,8 @@ def test_damage_is_a_miss_and_is_replaced_where_it_can_be(folder: Path, damage: 
         path.symlink_to(folder / "nothing")
     else:
         data[len(data) // 2] ^= 1
-        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "flipped": bytes(data)}[damage])
+        other = (folder / "two.obj").read_bytes()  # whole, but not what this name stands for
+        path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "flipped": bytes(data), "another's": other}[damage])
         path.chmod(0o600)
     assert store.read("one") is None
     assert store.write("one", BODY) is (damage != "directory")
@@ -112,7 +115,8 @@ def test_what_the_code_depends_on_names_the_folder(monkeypatch: pytest.MonkeyPat
     assert store.key.__wrapped__() == known  # type: ignore[attr-defined]
 
 
-def test_leftovers_and_folders_nobody_uses_go(folder: Path) -> None:
+@pytest.mark.parametrize("use", [lambda: store.write("one", BODY), lambda: store.read("one")], ids=["write", "read"])
+def test_leftovers_and_folders_nobody_uses_go(folder: Path, use: Callable[[], object]) -> None:
     folder.mkdir(parents=True)
     old, fresh = folder / "a.1.tmp", folder / "a.2.tmp"
     forgotten, used = folder.parent / "old-key", folder.parent / "other-key"
@@ -123,7 +127,7 @@ def test_leftovers_and_folders_nobody_uses_go(folder: Path) -> None:
         (path / "x.obj").write_bytes(b"x")
     os.utime(old, (0, 0))
     os.utime(forgotten, (0, 0))
-    store.write("one", BODY)
+    use()
     assert not old.exists() and fresh.exists()
     assert not forgotten.exists() and used.exists()
 
@@ -193,7 +197,7 @@ def test_the_command_shows_checks_and_clears(folder: Path, capsys: pytest.Captur
     assert cli.main(["cache"]) == 0
     text = capsys.readouterr().out
     assert f"{store.key()}: 2 files" in text and "in use" in text and "of another version or processor" in text
-    (folder / "bad.obj").write_bytes(b"BCVMOBJ1 nonsense")
+    (folder / "bad.obj").write_bytes(b"BCVMOBJ2 nonsense")
     assert cli.main(["cache"]) == 1
     assert "damaged: bad.obj" in capsys.readouterr().out
     assert cli.main(["cache", "--clear"]) == 0

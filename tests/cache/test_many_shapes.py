@@ -41,3 +41,32 @@ def test_ten_thousand_shapes_take_no_memory_after_the_first_five_hundred(reposit
     assert last[1] <= 5, "the first chain; one for rows, one for a single row; two that run until kernels over rows are there"
     assert last[0] - settled[0] < 4096, f"{last[0] - settled[0]} KB more after 10,000 shapes than after 500"
     assert last[0] - middle[0] < 2048
+
+
+CONVOLUTIONS = """
+import json
+import bcvm_core as bcvm
+from bcvm_core.codegen.onednn import library, primitives
+from tests.bench.code_memory import resident_kb
+from tests.bench.many_shapes import images
+assert bcvm.ready()
+found = {"oneDNN": library.library() is not None}
+def look(done): found[done] = resident_kb(), primitives.figures()["primitives"]
+images(3500, look, {1500, 2500, 3500})
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
+def test_images_of_many_sizes_take_no_memory_beyond_the_primitives_that_are_kept(repository: Path) -> None:
+    if not bcvm.ready():
+        pytest.skip("there are no stencils for this machine")
+    done = subprocess.run([sys.executable, "-c", CONVOLUTIONS], cwd=repository, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    if not found["oneDNN"]:
+        pytest.skip("there is no oneDNN")
+    (settled, kept), (middle, _), (last, kept_last) = (found[key] for key in ("1500", "2500", "3500"))
+    assert kept == kept_last, "as many as may be kept"
+    assert min(middle, last) - settled < 6144, f"{settled}, {middle}, {last} KB"

@@ -15,13 +15,12 @@ import importlib.util
 import os
 import platform
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
-from ... import config
+from ... import config, locks
 
 OFF: Final = frozenset({"0", "off", "no", "false"})
 SLICES: Final = 16  # into how many parts a primitive splits its work: fixed, since its blocks (and so its bits) follow from it
@@ -120,6 +119,12 @@ class Library:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)  # functions are set in __init__; this tells type checkers that there are such
+
+    def keep_nothing(self) -> None:
+        """Let the library keep no primitives of its own (by default the latest 1,024): those that are wanted are kept here."""
+        keep = getattr(ctypes.CDLL(str(self.path)), "dnnl_set_primitive_cache_capacity", None)
+        if keep is not None:
+            keep(0)
 
     def made(self, create: Any, *arguments: Any) -> c_void_p:
         """What a `..._create` function makes. Raises OneDNNError."""
@@ -243,7 +248,7 @@ def candidates() -> Iterator[tuple[str, Path]]:
             yield _WHEEL, Path(str(file.locate())).resolve()
 
 
-_lock = threading.Lock()
+_lock = locks.lock()
 _found: dict[str, tuple[Library | None, str]] = {}
 
 
@@ -289,7 +294,10 @@ def _find() -> tuple[Library | None, str]:
         try:
             if origin != "MindSpore":
                 _leave_its_name_to_mindspore()
-            return Library(path), origin
+            found = Library(path)
+            if path not in of_mindspore():
+                found.keep_nothing()
+            return found, origin
         except OneDNNError as error:
             reasons.append(str(error))
     return None, "; ".join(reasons) or "not installed"

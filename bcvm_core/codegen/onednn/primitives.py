@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import os
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ctypes import c_char_p, c_void_p
 from typing import Any, Final, NamedTuple
 
+from ... import locks
 from ..scratch import Scratch
 from .library import SLICES, Argument, Library, OneDNNError, vector
 
@@ -191,7 +190,7 @@ def _vectorised(library: Library, descriptor: c_void_p) -> str:
 # -- orders of weights ----------------------------------------------------------------------------
 
 _formats: list[tuple[tuple[int, ...], c_void_p]] = []
-_format_lock = threading.Lock()
+_format_lock = locks.lock()
 
 
 def format_number(library: Library, dims: tuple[int, ...], descriptor: c_void_p) -> int:
@@ -248,7 +247,8 @@ def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
 # -- kept primitives ------------------------------------------------------------------------------
 
 _kept: OrderedDict[Any, Any] = OrderedDict()
-_lock = threading.Lock()
+_dropped = 0
+_lock = locks.lock()
 
 
 def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
@@ -261,13 +261,36 @@ def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
             if found is None:
                 found = _kept[full] = _made(library, make)
                 while len(_kept) > _MAX_KEPT:
-                    _kept.popitem(last=False)
+                    _drop_oldest()
     else:
         with contextlib.suppress(KeyError):  # another thread has just dropped it
             _kept.move_to_end(full)
     if type(found) is str:
         raise OneDNNError(found)
     return found
+
+
+def _drop_oldest() -> None:
+    """Let one go (the lock is held); after as many as are kept, free memory goes back to the system.
+
+    Each primitive is many small blocks of memory that others lie between: what is free there would only ever grow.
+    """
+    global _dropped
+    _kept.popitem(last=False)
+    _dropped += 1
+    if _dropped % _MAX_KEPT == 0:
+        trim = _malloc_trim()
+        if trim is not None:
+            trim(0)
+
+
+@functools.cache
+def _malloc_trim() -> Any:
+    """The C library's function that gives free memory back (about a millisecond); None where it has none."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 def _made(library: Library, make: Callable[[], Any]) -> Any:
@@ -293,13 +316,3 @@ def forget() -> None:
     """Drop all primitives; those in use run on."""
     with _lock:
         _kept.clear()
-
-
-def _after_fork() -> None:
-    """The child copied its locks as they were."""
-    global _lock, _format_lock
-    _lock, _format_lock = threading.Lock(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -8,14 +8,12 @@ last time (`devices.written`). What is kept is bounded by `config.packed_bytes`;
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
-from ... import config
+from ... import config, locks
 from ...devices import written
 from ..loops import address
 from ..scratch import aligned
@@ -67,7 +65,7 @@ class PackedWeights:
         self.held = 0
         self.hits = self.misses = 0
         self._known: OrderedDict[tuple[int, tuple[int, ...], int], Packed] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def packed(self, library: Library, weight: _Array, order: int) -> Packed:
         """The weight (float32, C order) in the order of that number. Raises OneDNNError."""
@@ -126,12 +124,5 @@ class PackedWeights:
         """What is held now, and how often a packed weight was used again."""
         return {"held_bytes": self.held, "weights": len(self._known), "hits": self.hits, "misses": self.misses}
 
-    def renew(self) -> None:
-        """The child of a fork copied the lock as it was."""
-        self._lock = threading.Lock()
-
 
 weights = PackedWeights()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: weights.renew())

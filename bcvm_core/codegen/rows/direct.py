@@ -7,13 +7,12 @@ means is asked once, of the kernel's `resolve`; from then on calls with the same
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
-import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
+from ... import locks
 from ..stencils import offsets as c
 from ..stencils.driver import driver
 from ..stencils.entry import method_at, new_function, runtime
@@ -21,7 +20,7 @@ from ..stencils.entry import method_at, new_function, runtime
 Resolve = Callable[..., Any]  # (x, **attrs) -> the entry of a kernel for calls with these attributes, or None
 _FLAGS: Final = 0x80 | 0x2  # METH_FASTCALL | METH_KEYWORDS
 _LEARNT_MAX: Final = 64  # calls whose attributes are never the same objects are not learnt for ever
-_lock = threading.Lock()
+_lock = locks.lock()
 
 
 class Direct:
@@ -78,16 +77,6 @@ class Direct:
 def _is_constant(value: Any) -> bool:
     """Whether a value will be the same as long as it is the same object."""
     return value is None or type(value) in (bool, int, float) or (type(value) is tuple and all(type(v) is int for v in value))
-
-
-def _after_fork() -> None:
-    """A child may have copied the lock while another thread held it."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 @cache

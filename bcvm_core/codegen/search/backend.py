@@ -70,7 +70,7 @@ class LlvmSearch:
             yield Candidate(f"{lanes} lanes{', streaming' if streaming else ''}", compiler.compile_ir(text))
 
 
-_PLACES: dict[str, str] = {"llvm": f"{__name__}:LlvmSearch"}
+_PLACES: dict[str, str] = {"llvm": f"{__name__}:LlvmSearch", "tvm": f"{__package__}.tvm:TvmSearch"}
 
 
 def register(name: str, place: str) -> None:

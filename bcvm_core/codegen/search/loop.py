@@ -147,9 +147,15 @@ def _computed(e: WideEmitter, value: Computed, values: list[Named]) -> Named:
             operands.append(e.constant(ELEMENT[t]))
         else:
             operands.append(e.read(values[next(given)], ELEMENT[t]))
-    element, instruction = ELEMENT[primitive.result], _ORDERED.get(value.primitive)
+    return applied(e, value.primitive, operands)
+
+
+def applied(e: WideEmitter, name: str, operands: list[str]) -> Named:
+    """The result of a primitive on vectors of the elements that it takes."""
+    primitive = table()[name]
+    element, instruction = ELEMENT[primitive.result], _ORDERED.get(name)
     result = e.ordered(instruction, element, *operands) if instruction else primitive.emit(e, *operands)
-    return e.fence(result, element) if value.primitive in _FENCED else result, element
+    return e.fence(result, element) if name in _FENCED else result, element
 
 
 def obstacle(lowered: Lowered) -> str:
@@ -162,7 +168,7 @@ def obstacle(lowered: Lowered) -> str:
     return ""
 
 
-class _Writer:
+class LoopWriter:
     """The function around the steps."""
 
     def __init__(self, target: Target, lowered: Lowered, repeated: int, inputs: int, lanes: int) -> None:
@@ -241,12 +247,16 @@ class _Writer:
             self.lines += ["flush:", "  call void @llvm.x86.sse.sfence()", "  br label %last", "ordinary:"]
         else:
             self.lines.append(f"  %n = and i64 %count, {-self.lanes}")
-        self.lines += ["  %none = icmp eq i64 %n, 0", "  br i1 %none, label %last, label %whole"]
-        self.loop("whole", f"[ 0, %{'ordinary' if streaming else 'entry'} ]", "last")
+        self.rest("0", "ordinary" if streaming else "entry")
+        return "\n".join([*sorted(self.declared), *self.lines]) + "\n"
+
+    def rest(self, start: str, before: str) -> None:
+        """The elements from `start`, a multiple of the lanes, on; `before`: the label of the block that this follows."""
+        self.lines += [f"  %none = icmp eq i64 %n, {start}", "  br i1 %none, label %last, label %whole"]
+        self.loop("whole", f"[ {start}, %{before} ]", "last")
         self.lines += ["last:", "  %rest = sub i64 %count, %n", "  %over = icmp eq i64 %rest, 0", "  br i1 %over, label %done, label %tail"]
         self.masked("tail", "%rest", "%n", "done")
         self.lines += ["done:", "  ret void", "}", "!3 = !{i32 1}"]
-        return "\n".join([*sorted(self.declared), *self.lines]) + "\n"
 
 
 def text(target: Target, lowered: Lowered, repeated: int, inputs: int, lanes: int, *, streaming: bool = False) -> str:
@@ -259,4 +269,4 @@ def text(target: Target, lowered: Lowered, repeated: int, inputs: int, lanes: in
         reason = "outputs of several sizes can't be aligned at once"
     if reason:
         raise NotFusable(reason)
-    return _Writer(target, lowered, repeated, inputs, lanes).text(streaming)
+    return LoopWriter(target, lowered, repeated, inputs, lanes).text(streaming)

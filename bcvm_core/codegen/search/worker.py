@@ -6,29 +6,20 @@ Nothing here is called by whoever runs kernels: a thread of tier 3's own waits f
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
+from .. import apart
 from . import wire
 
 RESTARTS: Final = 3  # after so many failures there are no more compiles in this process
 _START_S: Final = 30.0  # a busy machine may take long to start a process of low priority
 _ENDING_S: Final = 0.5
-_BOOT: Final = (  # the package's own start is left out: a worker needs little of it
-    "import json,sys,types\n"
-    "sys.path[:]=json.loads(sys.argv[1])\n"
-    "p=types.ModuleType('bcvm_core');p.__path__=[sys.argv[2]];sys.modules['bcvm_core']=p\n"
-    "from bcvm_core.codegen.search.process import serve\n"
-    "serve(sys.argv[3:])\n"
-)
 
 
 class WorkerError(Exception):
@@ -87,8 +78,7 @@ class Worker:
             raise WorkerError("unavailable", f"the compile process failed {self.failures} times")
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-I", "-c", _BOOT, json.dumps(sys.path), str(Path(__file__).parents[2])]
-            command += [str(theirs.fileno()), str(os.getpid())]
+            command = apart.command(f"{__package__}.process", theirs.fileno(), os.getpid())
             null = subprocess.DEVNULL
             try:
                 self._process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null, pass_fds=[theirs.fileno()], process_group=0)

@@ -11,9 +11,10 @@ import collections
 import ctypes
 import os
 import struct
-import threading
 import time
 from typing import Final
+
+from ... import locks
 
 _SIZE: Final = 64 << 20  # reserved, not used: pages come into being when code is written
 _GRAIN: Final = 128
@@ -39,7 +40,7 @@ class Arena:
     def __init__(self, size: int = _SIZE) -> None:
         """Raises ArenaError where executable memory is barred."""
         self.size = size
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._free: dict[int, list[int]] = {}
         self._returned: collections.deque[tuple[int, int]] = collections.deque()  # freed since the lock was last held
         self._end = _HEADER
@@ -191,7 +192,6 @@ class Arena:
 
     def after_fork_in_child(self) -> None:
         """Put a copy of all code in the place of the shared one."""
-        self._lock = threading.Lock()
         descriptor = self._open()
         try:
             shared = self.view
@@ -209,7 +209,7 @@ class Arena:
 
 
 _shared: list[Arena | str] = []
-_making = threading.Lock()
+_making = locks.lock()
 
 
 def shared() -> Arena:

@@ -9,6 +9,7 @@ from typing import Final
 
 from ... import config
 from .. import store
+from ..loader import LoadError
 from ..loops import MAKERS, Loop, compiler_is_there, known, loop_for
 from . import arena, target
 from .blob import Blob, BlobError, load
@@ -49,20 +50,22 @@ class Family(Loop):
             return False
         return self.ready
 
-    def compile(self) -> None:
-        """Make, store and open the blob."""
+    def body(self) -> bytes:
         host = target.host()
         if host is None:
-            return
-        try:
-            from . import build
+            raise RuntimeError("there are no stencils for this processor or system")
+        from . import build
 
-            blob = build.build(host, self.width)
-        except (ImportError, RuntimeError, OSError, BlobError) as error:
-            self.failed = f"{type(error).__name__}: {error}"
-            return
-        store.write(self.name, blob.dump())
-        self._open(blob)
+        try:
+            return build.build(host, self.width).dump()
+        except BlobError as error:
+            raise RuntimeError(str(error)) from error
+
+    def _link(self, body: bytes) -> None:
+        try:
+            self._open(load(body))
+        except BlobError as error:
+            raise LoadError(str(error)) from error
 
     def _open(self, blob: Blob) -> None:
         host = target.host()

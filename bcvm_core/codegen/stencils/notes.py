@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 import weakref
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
+from ... import locks
 from . import offsets as c
 
 NEVER: Final = 1 << 62  # a bound that no call reaches
@@ -27,7 +27,7 @@ class _Notes:
     def __init__(self) -> None:
         self.page = _page()
         self.head = ctypes.create_string_buffer(struct.pack("<qq", NEVER, ctypes.addressof(self.page)))
-        self.lock = threading.Lock()
+        self.lock = locks.lock()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.head))  # machine code may look at it when this module has gone
 
 

@@ -170,12 +170,35 @@ def _torch(compiled: bool) -> Library:
     return Library(words, torch.from_numpy, (lambda f: torch.compile(f, dynamic=True)) if compiled else (lambda f: f))
 
 
+def _mindspore(dynamic: bool) -> Library:
+    import mindspore as ms
+    from mindspore import ops
+
+    ms.set_device("CPU")
+
+    def waited(y: Any) -> Any:
+        y.data_ptr()  # waits for pending work
+        return y
+
+    def softmax_of(x: Any) -> Any:  # its compiler reads the text of functions, so a lambda would not do
+        return ops.softmax(x, -1)
+
+    words = {
+        "relu": ops.relu, "softmax": softmax_of, "tanh": ops.tanh, "sigmoid": ops.sigmoid, "silu": ops.silu,
+        "concat": ops.cat, "turned": ops.swapaxes,
+    }  # fmt: skip
+    how = {"dynamic": 1} if dynamic else {}
+    return Library(words, ms.Tensor.from_numpy, lambda f: ms.jit(f, capture_mode="ast", **how), waited)
+
+
 LIBRARIES: dict[str, Callable[[], Library]] = {
     "numpy": _numpy,
     "bcvm": _bcvm,
     "jax": _jax,
     "torch": lambda: _torch(False),
     "compile": lambda: _torch(True),
+    "ms.jit": lambda: _mindspore(False),
+    "ms.jit dynamic": lambda: _mindspore(True),
 }
 
 
