@@ -11,6 +11,7 @@ import bcvm_core.ops as ops
 from bcvm_core.codegen.onednn import convolution, following, library, primitives
 from bcvm_core.codegen.stencils import threads
 from bcvm_core.ops import conv, order
+from tests.in_threads import share
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=library.state()[1])
 F32 = np.float32
@@ -60,14 +61,15 @@ def same(ours: Any, theirs: Any) -> None:
     np.testing.assert_array_equal(ours.view(np.int32)[~np.isnan(ours)], np.ascontiguousarray(theirs).view(np.int32)[~np.isnan(ours)])
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", ["", "threads", "no flags"])
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("residual", ["", "first", "second"])
-def test_bits_of_one_op_after_the_other(monkeypatch: pytest.MonkeyPatch, residual: str, relu: bool, apart: bool) -> None:
-    if apart:  # parts in several threads, and relu a pass of its own, by pieces
-        monkeypatch.setattr(following, "SEVERAL", 1)
-        monkeypatch.setattr(convolution, "SEVERAL", 1)
+def test_bits_of_one_op_after_the_other(monkeypatch: pytest.MonkeyPatch, residual: str, relu: bool, apart: str) -> None:
+    if apart:
+        share(monkeypatch)
         monkeypatch.setattr(threads, "cores", lambda: 3)
+    if apart == "no flags":  # relu is a pass of its own, by pieces
+        monkeypatch.setattr(following, "_flags", lambda: None)
         monkeypatch.setattr(following, "_PIECE", 1000)
     for (shape, w_shape, stride), steps in [(s, k) for s in SHAPES for k in (NORM, ("add",), ())]:
         w = data(w_shape, 1)

@@ -3,8 +3,8 @@
 What may follow are steps with a number per channel, the addition of a residual, and relu.
 
 Each step of the library rounds once, as the op does, but its relu turns NaN into 0 where ours keeps it. The instruction that does so raises
-the processor's flag "invalid" when it meets NaN: where the flag stays down nothing was lost. Where it is up, or where parts run in threads
-whose flags nobody reads, relu is a pass of its own over the result.
+the processor's flag "invalid" when it meets NaN: where the flag stays down nothing was lost (those of other threads become this one's, see
+`stencils/crew_code.py`). Where it is up relu is a pass of its own over the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..stencils import threads
-from .convolution import SEVERAL, followed, run
+from .convolution import followed, run
 from .library import Library
 from .primitives import Convolution
 from .weights import Packed
@@ -61,7 +61,7 @@ class Following:
         None where the library computes it in another way. Raises OneDNNError.
         """
         everything = numbers if residual is None else (*numbers, residual)
-        flags = _flags() if self.at_once and self._alone() else None
+        flags = _flags() if self.at_once else None
         whole = None if flags is None else followed(self.library, self.plain, self.at_once)
         if flags is not None and whole is not None and self._tells(whole, flags, images, weight, everything):
             flags[0](_INVALID)
@@ -75,10 +75,6 @@ class Following:
         result = run(self.library, made, images, weight, None, numbers if self.swapped else everything, None, packed)
         self._finish(result, residual if self.swapped else None)
         return result
-
-    def _alone(self) -> bool:
-        """Whether the library's work runs in this thread."""
-        return not self.library.has_pool or self.plain.flops < SEVERAL or threads.cores() == 1
 
     def _tells(self, made: Convolution, flags: _Flags, images: _Array, weight: _Array, more: Sequence[_Array]) -> bool:
         """Whether the flag goes up where all images are NaN; tried once for each of the library's implementations."""

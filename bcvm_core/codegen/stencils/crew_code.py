@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from .native import atomic_add, atomic_load, atomic_store, atomic_swap, call, load64, pause, stack, store32, store64, thread_pointer
+from .native import (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    atomic_swap,
+    call,
+    get_status,
+    load64,
+    pause,
+    set_status,
+    stack,
+    store32,
+    store64,
+    thread_pointer,
+)
 
 # the call: a block of words that the caller makes and the crew copies
 CALL_FUNCTION: Final = 0
@@ -42,7 +56,8 @@ W_QUIET_NS: Final = 592  # for how long the next time,
 W_QUIET_MIN: Final = 600
 W_QUIET_MAX: Final = 608
 W_LATE: Final = 616  # and from how many nanoseconds on, if they are more than a quarter of the call
-W_MEMBER: Final = 640  # per thread: which one is running a part
+W_MEMBER: Final = 640  # per thread: which one is running a part,
+MEMBER_RAISED: Final = 8  # and the floating-point flags that its parts raised, for the caller, whose own they become
 MEMBER_SIZE: Final = 64
 LEFT: Final = 4294967295  # the bits of the claim that count parts
 FUTEX: Final = 202  # the number of the system call
@@ -89,9 +104,27 @@ def crew_member(crew: int, number: int, member: int) -> int:
     """Run one part of the call that all work on, as one of the threads."""
     own = crew + W_MEMBER + MEMBER_SIZE * member
     store64(own, thread_pointer())
-    crew_part(crew + W_CALL, number, member)
+    if member == 0:
+        crew_part(crew + W_CALL, number, member)
+    else:
+        scratch = stack(8)
+        set_status(scratch, get_status(scratch) & -64)
+        crew_part(crew + W_CALL, number, member)
+        store64(own + MEMBER_RAISED, load64(own + MEMBER_RAISED) | (get_status(scratch) & 63))
     store64(own, 0)
     return 0
+
+
+def crew_forget(crew: int) -> int:
+    """Forget which floating-point flags parts have raised: which they were."""
+    raised = 0
+    k = load64(crew + W_MEMBERS) - 1
+    while k > 0:
+        own = crew + W_MEMBER + MEMBER_SIZE * k
+        raised = raised | load64(own + MEMBER_RAISED)
+        store64(own + MEMBER_RAISED, 0)
+        k = k - 1
+    return raised
 
 
 def crew_take(crew: int, member: int) -> int:
@@ -150,6 +183,7 @@ def crew_run(crew: int, desc: int) -> int:
     while k < CALL_SIZE:
         store64(crew + W_CALL + k, load64(desc + k))
         k = k + 8
+    crew_forget(crew)
     atomic_store(crew + W_DONE, 0)
     epoch = atomic_load(crew + W_EPOCH) + 1
     atomic_store(crew + W_CLAIM, (epoch << 32) | count)
@@ -160,6 +194,8 @@ def crew_run(crew: int, desc: int) -> int:
     alone = crew_now(crew)
     crew_await(crew, count, alone + load64(crew + W_PATIENCE))
     crew_judge(crew, began, alone, crew_now(crew))
+    scratch = stack(8)
+    set_status(scratch, get_status(scratch) | crew_forget(crew))
     atomic_store(crew + W_HELD, 0)
     return 0
 

@@ -117,6 +117,20 @@ def test_each_thread_has_scratch_memory_of_its_own(crew: crews.Crew, in_job: boo
     assert ((used - address(memory)) // step).max() < crew.members
 
 
+def test_flags_that_parts_raise_are_the_callers(crew: crews.Crew) -> None:
+    library = ctypes.PyDLL("libm.so.6")
+    invalid, raises = 1, ctypes.cast(library.feraiseexcept, ctypes.c_void_p).value or 0
+    rows = crews.table(64)
+    for raised in (0, invalid):
+        for number in (0, 17, 63):  # whoever takes it
+            rows[:, 0] = 0
+            rows[number, 0] = raised
+            library.feclearexcept(invalid)
+            crew.run(raises, rows)
+            assert library.fetestexcept(invalid) == raised
+    library.feclearexcept(invalid)
+
+
 def test_callers_do_not_disturb_each_other(crew: crews.Crew) -> None:
     def work(number: int) -> None:
         rows, source, target = copies(10 + number, 500)
