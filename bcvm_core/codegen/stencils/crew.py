@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ... import locks
 from ..loops import address
 from . import crew_code as w
 from . import threads
@@ -77,7 +78,7 @@ class Crew:
     """The threads, started when they are first needed, and the memory they share."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._block = 0
         self._members = 1
         self._last = self._debt = 0
