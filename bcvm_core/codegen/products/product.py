@@ -20,6 +20,7 @@ from ..stencils.recycle import empty
 from . import multiply_code as c
 from .loop import OP, ProductLoop
 from .tiles import ELEMENTS
+from .weights import Kept, weights
 
 _Array = np.ndarray[Any, Any]
 SEVERAL: Final = 2e7  # operations from which on a product runs on several threads
@@ -30,11 +31,12 @@ _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
 _TILES: Final = 24  # of columns that are packed at a time otherwise: the wider the registers, the larger the caches near them
 _HOT_ROWS: Final = 512  # of blocks that something else follows,
 _HOT: Final = 1 << 18  # and about their elements
+_KEPT_ROWS: Final = 256  # up to so many rows packing a weight counts
 _PIECES: Final = 3  # per thread
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
 _EVENTS: Final = ((_DIVIDE, "divide"), (_OVERFLOW, "overflow"), (_UNDERFLOW, "underflow"), (_INVALID, "invalid"))
 _MAX_PLANS: Final = 512
-_pack: Final = struct.Struct("<26q").pack
+_pack: Final = struct.Struct("<27q").pack
 _places: Final = struct.Struct("<3q").pack
 _tail: Final = struct.Struct("<11q").pack
 _met: Final = struct.Struct("<2q").unpack_from
@@ -93,20 +95,36 @@ def _planned(found: ProductLoop, a: _Array, b: _Array) -> _Single | None:
 class _Single:
     """Products of matrices of one layout in one piece, with as little between as Python allows."""
 
-    __slots__ = ("call", "shape", "dtype", "layout", "flops")
+    __slots__ = ("call", "code", "shape", "dtype", "layout", "flops")
 
     def __init__(self, found: ProductLoop, a: _Array, b: _Array) -> None:
-        self.shape, self.dtype = (a.shape[0], b.shape[1]), a.dtype
+        self.code, self.shape, self.dtype = found, (a.shape[0], b.shape[1]), a.dtype
         self.flops = 2.0 * a.shape[0] * a.shape[1] * b.shape[1]
         self.layout = _Layout(found, *self.shape, a.shape[1], a.strides[0], _steps(b), b.shape[1] * a.itemsize, a.itemsize)
         self.call = found.at_once if self.flops < _SHORT else found.multiply
 
     def __call__(self, a: _Array, b: _Array) -> _Array:
         result: _Array = empty(self.shape, self.dtype)
-        events = self.call(self.layout.job(0), _places(address(a), address(b), address(result)), 1)
+        kept = _kept(self.code, self.shape[0], b)  # it lives as long as the call
+        events = self.call(
+            self.layout.job(0, kept=0 if kept is None else kept.address), _places(address(a), address(b), address(result)), 1
+        )
         if events & offsets.EVENTS:
             _report(events)
         return result
+
+
+def _kept(found: ProductLoop, rows: int, b: _Array) -> Kept | None:
+    """The right operand of a product of so many rows as it is kept, if it is a weight that is."""
+    form, (step, column) = found.form, b.strides[-2:]
+    if rows > _KEPT_ROWS or b.ndim != 2 or step != b.itemsize or column != step * b.shape[0] or form is None:
+        return None
+
+    def pack(at: int) -> None:
+        job = _Layout(found, 1, b.shape[1], b.shape[0], 0, _steps(b), 0, step).packing(address(b), at)
+        found.pack(_bytes_at(job))
+
+    return weights.packed(b, _rounded(b.shape[1], form.columns) * column, pack)
 
 
 class _Layout:
@@ -133,11 +151,16 @@ class _Layout:
         self.head += (ahead, direct)
         self.tail = (form.columns, form.lanes, size, found.copied)
 
-    def job(self, mode: int, tail: int = 0) -> bytes:
-        """A job of its own, in which native code writes."""
+    def job(self, mode: int, tail: int = 0, kept: int = 0) -> bytes:
+        """A job of its own, in which native code writes. `kept`: where b is, packed; 0: it is not."""
         at = _scratch.at(self.size)
         b = at + self.packed_a
-        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode, tail)
+        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode, tail, kept)
+
+    def packing(self, b: int, to: int) -> bytes:
+        """A job that packs all of b, at the address `b`, to another one."""
+        head = (*self.head[:5], b, *self.head[6:-1], False)
+        return _pack(*head, 0, to, 0, *self.tail, 0, 0, 0)
 
 
 def _report(events: int) -> None:
@@ -253,20 +276,22 @@ class _Run:
         self.call = found.at_once if short else found.multiply
         self.events = 0
         self.tail = tail
+        self.kept = _kept(found, result.shape[-2], b) if len(stacks) == 1 else None
 
     def __call__(self, piece: tuple[int, int, int, int, int]) -> None:
         stack, row, end, column, last = piece
         layout = _Layout(self.code, end - row, last - column, self.depth, self.a_row, (self.b_row, self.b_column), self.c_row, self.size)
         table = self.stacks[stack : stack + self.deep]
+        kept = 0 if self.kept is None else self.kept.address + column * self.depth * self.size
         if row or column:
             table = table + np.array((row * self.a_row, column * self.b_column, row * self.c_row + column * self.size))
         if self.tail is None:
-            events = self.call(layout.job(self.mode), address(table), len(table))  # others run meanwhile
+            events = self.call(layout.job(self.mode, kept=kept), address(table), len(table))  # others run meanwhile
         else:
-            follow, kept = _followed(self.tail, piece, layout.block)
-            events = self.call(layout.job(self.mode, _bytes_at(follow)), address(table), len(table))
+            follow, alive = _followed(self.tail, piece, layout.block)
+            events = self.call(layout.job(self.mode, _bytes_at(follow), kept), address(table), len(table))
             self.tail.note(*_met(follow, c.T_WORD))
-            del kept
+            del alive
         self.events |= events
 
 
