@@ -6,12 +6,13 @@ Change one at run time with ``with config.override(name=value): ...`` or by assi
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 _TRUE = {"1", "true", "yes", "on"}
 
@@ -44,6 +45,19 @@ plain = ctypes.c_int64(0)
 `RECORDED` while somebody writes down which calls there are."""
 
 
+def memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or what its group is limited to; 2 GiB where nobody says."""
+    found = 2 << 30
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:
+        found = min(found, int(limit.read()))  # "max" is no number
+    return max(found, 1 << 20)
+
+
+EIGHTH: Final = max(256 << 20, memory() // 8)  # leaves room for the weights themselves, activations, and others
+
+
 def _mark(bit: int, on: bool) -> None:
     plain.value = plain.value & ~bit | (bit if on else 0)
 
@@ -71,7 +85,7 @@ class Config:
     cache_bytes: int = 32 << 20  # BCVM_CACHE_BYTES: memory for their code
     fusion_engine: str = "auto"  # BCVM_FUSION_ENGINE: "auto" or "tape" (ops block by block, without machine code)
     onednn: str = "auto"  # BCVM_ONEDNN=0: no oneDNN; a path: this library instead of the one that is found
-    packed_bytes: int = 256 << 20  # BCVM_PACKED_BYTES: memory of weights kept in the order that oneDNN wants
+    packed_bytes: int = EIGHTH  # BCVM_PACKED_BYTES: memory of packed weights of convolutions, and as much for products; an eighth of all
     watch_writes: bool = True  # BCVM_WATCH_WRITES=0: weights are read at each use, even where the system tells that nobody wrote them
     reproducible: bool = False  # BCVM_REPRODUCIBLE=1: products of floats have bits that depend on neither threads nor the number of rows
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
@@ -101,7 +115,7 @@ def _from_environment() -> Config:
         cache_bytes=_int("BCVM_CACHE_BYTES", 32 << 20),
         fusion_engine=os.environ.get("BCVM_FUSION_ENGINE") or "auto",
         onednn=os.environ.get("BCVM_ONEDNN") or "auto",
-        packed_bytes=_int("BCVM_PACKED_BYTES", 256 << 20),
+        packed_bytes=_int("BCVM_PACKED_BYTES", EIGHTH),
         watch_writes=_flag("BCVM_WATCH_WRITES", True),
         reproducible=_flag("BCVM_REPRODUCIBLE", False),
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),

@@ -70,6 +70,8 @@ def _safe(f: Function) -> Function:
 
 
 LN2 = mp.log(2)
+GELU_LINEAR = 2 * mp.sqrt(2 / mp.pi)
+GELU_CUBIC = GELU_LINEAR * mp.mpf("0.044715")
 
 
 def _erfcx(shift: int) -> Function:
@@ -133,9 +135,16 @@ def rows() -> list[tuple[str, Fit, Fit]]:
     ]
 
 
+def _normal_tail(a: mp.mpf) -> mp.mpf:
+    """exp(a^2 / 2) times the part of the normal distribution beyond a, times a + 2."""
+    return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2 * (a + 2)
+
+
 def single_rows() -> list[tuple[str, Fit]]:
     """Fits for the algorithms that compute in float32 itself; coefficients are rounded to it."""
     half = float(LN2 / 2) * 1.0005
+    root = mp.sqrt
+    farthest = (14.75 - 2) / (14.75 + 2)  # from there on the product is zero
     low, high = float(mp.sqrt(mp.mpf(1) / 2)) - 1 - 1e-6, float(mp.sqrt(2)) - 1 + 1e-6
 
     def square(x: mp.mpf) -> mp.mpf:
@@ -144,6 +153,17 @@ def single_rows() -> list[tuple[str, Fit]]:
     return [
         ("EXP", ("(exp(r) - 1 - r) / r^2", _safe(lambda r: (mp.exp(r) - 1 - r) / r**2), square, 4, -half, half)),
         ("LOG", ("(log(1+f) - f + f^2/2) / f^3", _safe(lambda f: (mp.log(1 + f) - f + f * f / 2) / f**3), square, 7, low, high)),
+        ("ERF", ("erf(x)/x - 1 in x^2", _safe(lambda z: mp.erf(root(z)) / root(z) - 1), lambda _: mp.mpf(1), 5, 0.0, 0.81)),
+        ("ERFC", ("-log(erfc(a))/a", lambda a: -mp.log(mp.erfc(a)) / a, lambda a: a * mp.erfc(a) / mp.erf(a), 6, 0.9, 3.95)),
+        (
+            "TAIL",
+            (
+                "exp(a^2/2) (1 - Phi(a)) (a + 2) in (a-2)/(a+2)",
+                lambda t: _normal_tail(2 * (1 + t) / (1 - t)),
+                lambda t: 1 / _normal_tail(2 * (1 + t) / (1 - t)),
+                *(11, -1.0, farthest),
+            ),
+        ),
     ]
 
 
@@ -237,7 +257,14 @@ def main() -> None:
         p, error = remez(f, w, degree, lo, hi)
         out.append(f"    # {meaning} on [{lo:.4g}, {hi:.4g}], degree {degree}, error 2^{float(mp.log(error, 2)):.1f}")
         out += [f'    "{name}": (', *(f"        {_single(c)!r}," for c in p), "    ),"]
-    out += ["}", "", f"ERFCX_LO: Final = {low!r}  # what rounding dropped of the first coefficient for float64"]
+        if name == "TAIL":
+            tail_low = _single(p[0] - mp.mpf(_single(p[0])))
+    out += ["}", "", f"TAIL_LO32: Final = {tail_low!r}  # what rounding dropped of the first coefficient of TAIL"]
+    out += [f"GELU_CUBIC32: Final = {_single(GELU_CUBIC)!r}  # 2 * 0.044715 sqrt(2 / pi) in float32"]
+    out += [f"GELU_CUBIC_LO32: Final = {_single(GELU_CUBIC - mp.mpf(_single(GELU_CUBIC)))!r}  # the rest"]
+    out += [f"GELU_LINEAR32: Final = {_single(GELU_LINEAR)!r}  # 2 sqrt(2 / pi) in float32"]
+    out += [f"GELU_LINEAR_LO32: Final = {_single(GELU_LINEAR - mp.mpf(_single(GELU_LINEAR)))!r}  # the rest"]
+    out += ["", f"ERFCX_LO: Final = {low!r}  # what rounding dropped of the first coefficient for float64"]
     out += ["", "# 2 / pi in 64-bit words after the point", "TWO_OVER_PI: Final = ("]
     out += [f"    0x{word:016X}," for word in two_over_pi_words()]
     out += [")", ""]

@@ -70,6 +70,23 @@ class Segment:
         inputs = dict.fromkeys(p for op in ops for p in op.operands if isinstance(p, int) and p not in inside)
         return Segment(ops, tuple(inputs), outputs)
 
+    def components(self) -> list[Segment]:
+        """The parts that pass no value to each other, in the order of their first ops."""
+        component = list(range(len(self.ops)))  # by position, the number of the component
+        made: dict[int, int] = {}
+        for k, op in enumerate(self.ops):
+            for place in op.operands:
+                if type(place) is int and place in made:
+                    old, new = sorted((component[made[place]], component[k]), reverse=True)
+                    component = [new if c == old else c for c in component]
+            made[op.dest] = k
+        kinds = dict.fromkeys(component)
+        return [self._component([k for k, c in enumerate(component) if c == kind]) for kind in kinds]
+
+    def _component(self, positions: Sequence[int]) -> Segment:
+        inside = {self.ops[k].dest for k in positions}
+        return self.part(positions, tuple(register for register in self.outputs if register in inside))
+
     @property
     def first(self) -> int:
         return self.ops[0].pc

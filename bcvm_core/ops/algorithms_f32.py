@@ -7,7 +7,7 @@ builder computes the same bits without the instruction), `scale(y, n)` is y * 2^
 for float32, and so for the narrower types that are computed as float32.
 
 A NaN goes through arithmetic with its bits, whichever operand the hardware takes it from: in `exp`
-and `sigmoid` all of them are the same, in `tanh` they differ in the sign, which is set at the end.
+and `sigmoid` all of them are the same, in `tanh` they differ in the sign, which is set at the end; in `gelu` and `erf` only one is left.
 """
 
 from __future__ import annotations
@@ -157,4 +157,88 @@ def tanh(b: SingleBuilder, x: V) -> Result:
     return Result(copysign(b, b.absolute(b.fma(-side, side / (p + 1.0), side)), x), {})
 
 
-SINGLE: Final[dict[str, SingleAlgorithm]] = {function.__name__: function for function in (exp, log, sigmoid, silu, tanh)}
+def erf(b: SingleBuilder, x: V) -> Result:
+    # x times a polynomial; beyond 0.9 as 1 - exp(-a q(a)), where the error of the exponential counts a fifth
+    a = b.absolute(x)
+    limited = b.select(a < 3.95, a, 3.95)
+    far = 1.0 - exp_of_negated(b, limited * horner(b, k.FIT32["ERFC"], limited))
+    near = b.fma(x, horner(b, k.FIT32["ERF"], x * x), x)
+    return Result(b.select(a > 0.9, copysign(b, far, x), near), {})
+
+
+class Tail(NamedTuple):
+    """exp(-h) = (high + low) 2^n for h from 0 to 120; `low` is what rounding dropped."""
+
+    high: V
+    low: V
+    n: V
+
+
+def exp_tail(b: SingleBuilder, h: V, low: V) -> Tail:
+    """exp(-h - low), `low` far smaller than h."""
+    n = b.fma(h, -k.LOG2E, MAGIC) - MAGIC
+    r = b.fma(n, k.LN2_LO32, b.fma(n, k.LN2_HI32, h)) + low
+    rest = b.fma(r * r, horner(b, _EXP_NEGATED, r), -r)
+    high = rest + 1.0
+    return Tail(high, rest - (high - 1.0), n)
+
+
+_CLOSED: Final = 6.0  # from here on gates are open: what they take away is less than half a last place
+
+
+def _through(b: SingleBuilder, x: V, c: V, c_low: V, gate: V, gate_low: V, n: V) -> Result:
+    """-t below 0 and x - t from there on, where t is (c + c_low)(gate + gate_low) 2^n; the power of two comes last."""
+    t = b.scale(b.fma(c, gate, b.fma(c, gate_low, c_low * gate)), n)
+    y = b.select(x < 0.0, -t, x - t)
+    return Result(y, {"underflow": _tiny(b, y) & (x < -1.0) & (x > -INF)})
+
+
+def _limited(b: SingleBuilder, x: V, low: float) -> V:
+    """|x|, as far as it matters to a gate; something finite for a NaN."""
+    return b.absolute(b.at_least(b.select(x < _CLOSED, x, _CLOSED), low))
+
+
+def gelu(b: SingleBuilder, x: V) -> Result:
+    # t = a (1 - Phi(a)) = exp(-a^2/2) p a / (a + 2); what rounding drops of the factors is carried on
+    a = _limited(b, x, -14.75)
+    half = 0.5 * a
+    square = half * a
+    e = exp_tail(b, square, b.fma(half, a, -square))
+    sum_ = a + 2.0
+    w = 1.0 / sum_
+    error = b.fma(-w, a - (sum_ - 2.0), b.fma(-sum_, w, 1.0))  # relative, of w
+    t = b.fma(w, -4.0, 1.0)
+    first, *others = k.FIT32["TAIL"]
+    inner = horner(b, tuple(others), t)
+    p = b.fma(t, inner, first)
+    p_low = b.fma(t, inner, first - p) + k.TAIL_LO32
+    gate = p * e.high
+    gate_low = b.fma(p, e.low, b.fma(p_low, e.high, b.fma(p, e.high, -gate)))
+    c = a * w
+    return _through(b, x, c, b.fma(c, error, b.fma(a, w, -c)), gate, gate_low, e.n)
+
+
+def gelu_tanh(b: SingleBuilder, x: V) -> Result:
+    # t = a / (1 + exp(h)), h = a (linear + cubic a^2) in two numbers, since it goes up to 108
+    a = _limited(b, x, -10.85)
+    square = a * a
+    cubic = square * k.GELU_CUBIC32
+    factor = cubic + k.GELU_LINEAR32
+    d = factor - cubic
+    dropped = (cubic - (factor - d)) + (k.GELU_LINEAR32 - d)
+    cubic_low = b.fma(square, k.GELU_CUBIC_LO32, b.fma(square, k.GELU_CUBIC32, -cubic))
+    cubic_low = b.fma(b.fma(a, a, -square), k.GELU_CUBIC32, cubic_low) + k.GELU_LINEAR_LO32
+    h = a * factor
+    e = exp_tail(b, h, b.fma(a, dropped + cubic_low, b.fma(a, factor, -h)))
+    power = b.scale(e.high, e.n)
+    sum_ = power + 1.0
+    w = 1.0 / sum_
+    sum_low = b.fma(b.scale(1.0, e.n), e.low, power - (sum_ - 1.0))
+    error = b.fma(-w, sum_low, b.fma(-sum_, w, 1.0))
+    c = a * w
+    return _through(b, x, c, b.fma(c, error, b.fma(a, w, -c)), e.high, e.low, e.n)
+
+
+SINGLE: Final[dict[str, SingleAlgorithm]] = {
+    function.__name__: function for function in (exp, log, sigmoid, silu, tanh, erf, gelu, gelu_tanh)
+}

@@ -56,11 +56,12 @@ class ChainSite(FusedSite):
         use = self.entries.get(types)
         entry = self._meet if use is None else use.fn
         result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
-        if result is not None:
-            if use is None:
-                self.calls_before += 1
-            else:
-                use.calls += 1
+        if result is None:
+            return None if self.parts is False else self._by_parts(values)
+        if use is None:
+            self.calls_before += 1
+        else:
+            use.calls += 1
         return result
 
     def _meet(self, *values: Any) -> Any:

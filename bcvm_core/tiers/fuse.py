@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..codegen.rows.chain import Chain
     from ..fusion import decisions
     from . import large
+    from .parted import Parts
 
 _ndarray: Final = np.ndarray
 _MAX_PATTERNS: Final = 32
@@ -149,7 +150,7 @@ class FusedSite:
             "where",
             "timing",
         ),
-        *("waiting_ns", "fallbacks", "on_fallback"),
+        *("waiting_ns", "fallbacks", "on_fallback", "parts"),
         "__weakref__",
     )
 
@@ -164,6 +165,7 @@ class FusedSite:
         self.calls_before = 0  # that no use counts: by kernels that are no longer there, and in ways of a subclass
         self.where: tuple[str, str, int] | None = None  # (function or cell, file, line)
         self.timing: Timing | None = None  # of calls by Python, once they are measured
+        self.parts: Parts | bool | None = None  # what is independent of each other, by itself; False: it is one
         self.refusal = ""  # why a call was not fused, where that is no matter of the pattern
         self.retry_ns = 0  # when stencils that were on their way are asked for again
         self.waiting_ns = 0  # since when they are on their way
@@ -183,7 +185,8 @@ class FusedSite:
         if types is None:
             return None
         if not self.joined and any(v.shape != values[0].shape for v in values):
-            return self._refuse(self.refusal or f"shape mismatch: {shapes_text(values)}: outputs of several sizes")
+            self._refuse(self.refusal or f"shape mismatch: {shapes_text(values)}: outputs of several sizes")
+            return self._by_parts(values)
         try:
             use = self.entries[types]
         except KeyError:
@@ -194,6 +197,18 @@ class FusedSite:
         if result is not None:
             use.calls += 1
         return result
+
+    def _by_parts(self, values: Sequence[Any]) -> Any:
+        """Independent ops each by themselves, whose sites count the calls; None where there are none, and while every op is measured."""
+        parts = self.parts
+        if parts is None:
+            from .parted import Parts
+
+            made = Parts(self.segment, self.uniform)
+            parts = self.parts = made if len(made.sites) > 1 else False
+        if parts is False or parts is True or config.plain.value & config.WATCHED:
+            return None
+        return parts(values)
 
     def _admitted(self, values: Sequence[Any], state: int) -> tuple[Any, ...] | None:
         """The element types of operands that may be fused while `config.plain` is `state`; None, and why not is noted."""
@@ -371,6 +386,8 @@ def explain(site: FusedSite) -> list[str]:
         lines.append(f"  fallback_reason={TIMEOUT}: {site.fallbacks} calls ran op by op while a compile took longer than {budget:g} ms")
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
+    for part in () if isinstance(site.parts, bool) or site.parts is None else site.parts.sites:
+        lines += [f"  {line}" for line in explain(part)]
     return lines if len(lines) > 1 else [f"{lines[0]} no call yet"]
 
 

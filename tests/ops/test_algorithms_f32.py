@@ -12,6 +12,7 @@ from bcvm_core.ops import evaluate
 from bcvm_core.ops.algorithms import ALGORITHMS
 from bcvm_core.ops.algorithms_f32 import SINGLE
 from tests.ops.elementwise_arguments import special
+from tests.ops.test_elementwise_ulp import arguments, run, ulps, worst_allowed
 
 B = evaluate.NumpySingleBuilder()
 
@@ -80,7 +81,32 @@ def test_they_are_algorithms_of_the_table(name: str) -> None:
     assert name in ALGORITHMS
 
 
-@pytest.mark.parametrize("name", ["exp", "tanh", "log"])
+@pytest.mark.parametrize("name", SINGLE)
+def test_every_exponent_beside_the_algorithm_in_double(name: str) -> None:
+    """Both signs, subnormal numbers among them; the algorithm in double is within 2 of its own last places."""
+    mantissas = np.random.default_rng(11).integers(0, 1 << 23, (2, 255, 160))
+    patterns = mantissas | (np.arange(255) << 23)[:, None] | (np.array([0, 1]) << 31)[:, None, None]
+    x = arguments(name, patterns.ravel().astype(np.uint32).view(np.float32))
+    errors = ulps(run(name, x), run(name, x.astype(np.float64)).astype(np.longdouble))
+    worst = int(np.argmax(errors))
+    assert errors[worst] < worst_allowed(name, np.float32), f"{float(errors[worst]):.3f} ulp at {x[worst]!r}"
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
+def test_the_tail_ends_in_a_negative_zero(name: str) -> None:
+    x = np.float32([-15.5, -40, -3e38])
+    y = run(name, x)
+    assert (y == 0).all() and np.signbit(y).all()
+    assert run(name, np.float32([-0.0]))[0] == 0 and np.signbit(run(name, np.float32([-0.0])))[0]
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
+def test_an_open_gate_gives_the_argument_itself(name: str) -> None:
+    x = np.float32([5.75, 6, 14.75, 20, 1e30, np.inf])
+    np.testing.assert_array_equal(run(name, x), x)
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "log", "erf", "gelu", "gelu_tanh"])
 def test_nan_keeps_its_bits(name: str) -> None:
     x = special("float32")
     x = x[np.isnan(x)]

@@ -15,9 +15,12 @@ OP: Final = "product"
 
 
 class ProductLoop(Loop):
-    """`multiply(job, places, count)` without the interpreter's lock, `at_once` with it; `tiles`: the functions that jobs name."""
+    """`multiply(job, places, count)` without the interpreter's lock, `at_once` with it; `pack(job)`: all of b for many products to come.
 
-    __slots__ = ("form", "entry", "multiply", "at_once", "mode", "tiles", "copied")
+    `tiles`: the functions that jobs name.
+    """
+
+    __slots__ = ("form", "entry", "multiply", "at_once", "mode", "tiles", "copied", "pack")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
@@ -25,6 +28,7 @@ class ProductLoop(Loop):
         self.entry = 0  # the address of `multiply`
         self.multiply: Any = None
         self.at_once: Any = None
+        self.pack: Any = None
         self.mode: Any = None
         self.tiles: Any = None
         self.copied = 0
@@ -45,11 +49,11 @@ class ProductLoop(Loop):
     def _ir(self) -> str:
         assert self.form is not None
         source = resources.files(__package__).joinpath("multiply_code.py").read_text(encoding="utf-8")
-        return compile_functions([source], ("multiply", "status")) + "\n" + module(self.form)
+        return compile_functions([source], ("multiply", "pack", "status")) + "\n" + module(self.form)
 
     def _symbols(self) -> list[str]:
         assert self.form is not None
-        return ["multiply", "status", "turned", "copied", *map(tile_name, range(1, self.form.rows + 1))]
+        return ["multiply", "pack", "status", "turned", "copied", *map(tile_name, range(1, self.form.rows + 1))]
 
     def _take(self, found: dict[str, int]) -> None:
         assert self.form is not None
@@ -60,6 +64,7 @@ class ProductLoop(Loop):
         arguments = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.multiply = ctypes.CFUNCTYPE(*arguments)(found["multiply"])
         self.at_once = ctypes.PYFUNCTYPE(*arguments)(found["multiply"])
+        self.pack = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(found["pack"])
         self.mode = ctypes.PYFUNCTYPE(ctypes.c_int64)(found["status"])
 
 

@@ -36,6 +36,7 @@ P_TILE: Final = 160  # columns of a tile
 P_LANES: Final = 168
 P_SIZE: Final = 176
 P_COPY: Final = 184  # the address of `copied`
+P_KEPT: Final = 208  # all of b, packed before by `pack`; 0: it is packed as it is used
 P_TAIL: Final = 200  # what runs over blocks of the result, in place: 0 or an address
 T_DRIVE: Final = 0  # the function that does a job of a fused kernel
 T_JOB: Final = 8
@@ -106,6 +107,26 @@ def one(job: int) -> int:
     return events
 
 
+def pack(job: int) -> int:
+    """All of b into `P_PACKED_B`, where it may be kept: panel after panel, each with the whole depth."""
+    to = load64(job + P_PACKED_B)
+    size = load64(job + P_SIZE)
+    tile = load64(job + P_TILE)
+    depth = load64(job + P_DEPTH)
+    column = 0
+    while column < load64(job + P_COLUMNS):
+        start = 0
+        while start < depth:
+            count = depth - start
+            if count > DEPTH:
+                count = DEPTH
+            store64(job + P_PACKED_B, to + (column * depth + start * tile) * size)
+            pack_columns(job, column, tile, start, count)
+            start = start + count
+        column = column + tile
+    return 0
+
+
 def follow(tail: int, first: int, last: int) -> int:
     """What runs over the columns `first` to `last` of the result."""
     store64(load64(tail + T_DIMS) + 8, last - first)
@@ -129,7 +150,8 @@ def block_of_columns(job: int, column: int, width: int) -> int:
         count = depth - start
         if count > DEPTH:
             count = DEPTH
-        pack_columns(job, column, width, start, count)
+        if load64(job + P_KEPT) == 0:
+            pack_columns(job, column, width, start, count)
         each_panel(job, column, width, start, count)
         start = start + count
     return 0
@@ -159,9 +181,12 @@ def tiles(job: int, column: int, width: int, start: int, count: int, row: int, r
     tile = load64(job + P_TILE)
     function = load64(load64(job + P_TILES) + 8 * rows)
     columns = load64(job + P_COLUMNS)
+    kept = load64(job + P_KEPT)
     j = 0
     while j < width:
         b = load64(job + P_PACKED_B) + j * DEPTH * size
+        if kept:
+            b = kept + ((column + j) * load64(job + P_DEPTH) + start * tile) * size
         b_row = tile * size
         c_row = load64(job + P_C_ROW)
         c = load64(job + P_C) + row * c_row + (column + j) * size
@@ -169,7 +194,7 @@ def tiles(job: int, column: int, width: int, start: int, count: int, row: int, r
             c_row = tile * size
             c = load64(job + P_EDGE) + row * c_row
         else:
-            if load64(job + P_DIRECT):
+            if load64(job + P_DIRECT) and kept == 0:
                 b_row = load64(job + P_B_ROW)
                 b = load64(job + P_B) + start * b_row + (column + j) * size
         call(function, count, packed, b, b_row, c, c_row, start)

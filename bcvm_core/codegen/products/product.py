@@ -22,6 +22,7 @@ from ..stencils.recycle import empty
 from . import multiply_code as c
 from .loop import OP, ProductLoop
 from .tiles import ELEMENTS
+from .weights import Kept, weights
 
 _Array = np.ndarray[Any, Any]
 SEVERAL: Final = 1e7  # operations from which on a product may run on several threads,
@@ -33,13 +34,15 @@ _AHEAD_BYTES: Final = 3 << 19  # if it is not larger than this
 _TILES: Final = 24  # of columns that are packed at a time otherwise: the wider the registers, the larger the caches near them
 _HOT_ROWS: Final = 512  # of blocks that something else follows,
 _HOT: Final = 1 << 18  # and about their elements
+_KEPT_ROWS: Final = 256  # up to so many rows packing a weight counts
 _PIECES: Final = 2  # per thread
 _INVALID, _DIVIDE, _OVERFLOW, _UNDERFLOW = 1, 4, 8, 16
 _EVENTS: Final = ((_DIVIDE, "divide"), (_OVERFLOW, "overflow"), (_UNDERFLOW, "underflow"), (_INVALID, "invalid"))
 _MAX_PLANS: Final = 512
-_pack: Final = struct.Struct("<26q").pack
+_pack: Final = struct.Struct("<27q").pack
 _SCRATCH: Final = 8 * 17  # where a job names its memory, in three words
-_MODE: Final = 24  # and the floating-point mode, in this word
+_MODE: Final = 24  # the floating-point mode, in this word,
+_KEPT: Final = 26  # and the packed right operand, in this one
 _places: Final = struct.Struct("<3q").pack
 _tail: Final = struct.Struct("<11q").pack
 _met: Final = struct.Struct("<2q").unpack_from
@@ -113,7 +116,10 @@ class _Matrices:
 
     def __call__(self, a: _Array, b: _Array) -> _Array:
         result: _Array = empty(self.shape, self.dtype)
-        events = self.call(self.layout.job(0), _places(address(a), address(b), address(result)), 1)
+        kept = _kept(self.found, self.shape[0], b)  # it lives as long as the call
+        events = self.call(
+            self.layout.job(0, kept=0 if kept is None else kept.address), _places(address(a), address(b), address(result)), 1
+        )
         if events & offsets.EVENTS:
             _report(events)
         return result
@@ -124,7 +130,7 @@ class _Matrices:
         pieces = self.pieces
         if pieces is None or pieces.members != crews.crew.members:
             pieces = self.pieces = _Pieces(self)
-        events = pieces.run(address(a), address(b), address(result))
+        events = pieces.run(_kept(self.found, self.shape[0], b), address(a), address(b), address(result))
         if events & offsets.EVENTS:
             _report(events)
         return result
@@ -133,7 +139,7 @@ class _Matrices:
 class _Pieces:
     """The pieces of a product: all that does not depend on where operands lie."""
 
-    __slots__ = ("members", "found", "jobs", "places", "rows", "moved", "ns", "memory")
+    __slots__ = ("members", "found", "jobs", "places", "rows", "columns", "moved", "ns", "memory")
 
     def __init__(self, plan: _Matrices) -> None:
         (rows, columns), found = plan.shape, plan.found
@@ -144,23 +150,39 @@ class _Pieces:
         layouts = [_layout(found, min(tall, rows - row), min(wide, columns - column), *plan.steps) for row, column in cut]
         self.moved = crews.Moved(_SCRATCH, 3, crews.apart(max([layout.size for layout in layouts])), True)
         self.memory = self.moved.step * self.members
-        self.jobs = np.array([struct.unpack("<26q", layout.job(0, 0, ALIGNMENT)) for layout in layouts], np.int64)
+        self.jobs = np.array([struct.unpack("<27q", layout.job(0, memory=ALIGNMENT)) for layout in layouts], np.int64)
         self.jobs[:, _SCRATCH // 8 : _SCRATCH // 8 + 3] -= ALIGNMENT
         self.places = np.array([(row * a_row, column * b_column, row * c_row + column * size) for row, column in cut], np.int64)
+        self.columns = np.array([column * depth * size for _, column in cut], np.int64)  # where they begin in a packed operand
         self.rows = crews.table(len(cut))
         self.rows[:, 0] = np.arange(len(cut)) * self.jobs.strides[0]
         self.rows[:, 1] = np.arange(len(cut)) * self.places.strides[0]
         self.rows[:, 2] = 1
 
-    def run(self, *places: int) -> int:
-        """Run them: the flags that they raise. `places`: addresses of operands and result."""
+    def run(self, kept: Kept | None, *places: int) -> int:
+        """Run them: the flags that they raise. `kept`: the right operand, packed. `places`: addresses of operands and result."""
         crew = crews.crew
         jobs, table = self.jobs.copy(), self.places + places
         jobs[:, _SCRATCH // 8 : _SCRATCH // 8 + 3] += _scratch.at(self.memory)
         jobs[:, _MODE] = self.found.mode()  # pieces run in that of the caller
+        if kept is not None:
+            jobs[:, _KEPT] = self.columns + kept.address
         rows = self.rows + (address(jobs), address(table), 0, 0, 0, 0, 0, 0)
         crew.run(self.found.entry, rows, self.moved, self.ns)
         return int(np.bitwise_or.reduce(rows[:, crews.RETURNED]))
+
+
+def _kept(found: ProductLoop, rows: int, b: _Array) -> Kept | None:
+    """The right operand of a product of so many rows as it is kept, if it is a weight that is."""
+    form, (step, column) = found.form, b.strides[-2:]
+    if rows > _KEPT_ROWS or b.ndim != 2 or step != b.itemsize or column != step * b.shape[0] or form is None:
+        return None
+
+    def pack(at: int) -> None:
+        job = _Layout(found, 1, b.shape[1], b.shape[0], 0, _steps(b), 0, step).packing(address(b), at)
+        found.pack(_bytes_at(job))
+
+    return weights.packed(b, _rounded(b.shape[1], form.columns) * column, pack)
 
 
 class _Layout:
@@ -187,11 +209,19 @@ class _Layout:
         self.head += (ahead, direct)
         self.tail = (form.columns, form.lanes, size, found.copied)
 
-    def job(self, mode: int, tail: int = 0, memory: int = 0) -> bytes:
-        """A job of its own, in which native code writes. `memory`: at least `size` bytes, 0: this thread's."""
+    def job(self, mode: int, tail: int = 0, kept: int = 0, memory: int = 0) -> bytes:
+        """A job of its own, in which native code writes.
+
+        `kept`: where b is, packed; 0: it is not. `memory`: at least `size` bytes, 0: this thread's.
+        """
         at = memory or _scratch.at(self.size)
         b = at + self.packed_a
-        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode, tail)
+        return _pack(*self.head, at, b, b + self.packed_b, *self.tail, mode, tail, kept)
+
+    def packing(self, b: int, to: int) -> bytes:
+        """A job that packs all of b, at the address `b`, to another one."""
+        head = (*self.head[:5], b, *self.head[6:-1], False)
+        return _pack(*head, 0, to, 0, *self.tail, 0, 0, 0)
 
 
 _layout: Final = functools.lru_cache(_MAX_PLANS)(_Layout)
@@ -311,12 +341,14 @@ class _Run:
         self.call = found.at_once if short else found.multiply
         self.events = 0
         self.tail = tail
+        self.kept = _kept(found, result.shape[-2], b) if len(stacks) == 1 else None
 
     def __call__(self, piece: Piece) -> None:
         """One piece, by this thread."""
         layout, table = self._layout(piece), self._table(piece)
         follow, _kept = self._follow(piece, layout)
-        self.events |= self.call(layout.job(self.mode, _bytes_at(follow)), address(table), len(table))  # others run meanwhile
+        job = layout.job(self.mode, _bytes_at(follow), self._kept_at(piece))
+        self.events |= self.call(job, address(table), len(table))  # others run meanwhile
         self._followed(follow)
 
     def together(self, pieces: list[Piece], ns: float) -> None:
@@ -327,12 +359,19 @@ class _Run:
         follows = [self._follow(piece, layout) for piece, layout in zip(pieces, layouts, strict=True)]
         step = crews.apart(max([layout.size for layout in layouts]))
         memory = _scratch.at(step * crew.members)
-        jobs = [layout.job(self.mode, _bytes_at(follow[0]), memory) for layout, follow in zip(layouts, follows, strict=True)]
+        jobs = [
+            layout.job(self.mode, _bytes_at(follow[0]), self._kept_at(piece), memory)
+            for piece, layout, follow in zip(pieces, layouts, follows, strict=True)
+        ]
         rows[:, :3] = [(_bytes_at(job), address(table), len(table)) for job, table in zip(jobs, tables, strict=True)]
         crew.run(self.code.entry, rows, crews.Moved(_SCRATCH, 3, step, True), ns)
         self.events |= int(np.bitwise_or.reduce(rows[:, crews.RETURNED]))
         for follow, _kept in follows:
             self._followed(follow)
+
+    def _kept_at(self, piece: Piece) -> int:
+        """Where the right operand of a piece is, packed; 0: it is not."""
+        return 0 if self.kept is None else self.kept.address + piece[3] * self.depth * self.size
 
     def _layout(self, piece: Piece) -> _Layout:
         _, row, end, column, last = piece

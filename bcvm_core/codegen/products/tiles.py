@@ -13,6 +13,8 @@ from typing import Final
 from ..stencils.target import Target
 
 ELEMENTS: Final = {"float32": ("float", 4), "float64": ("double", 8)}
+_LINE: Final = 64  # bytes that memory gives at a time
+_AHEAD: Final = 1024  # so many bytes of columns are asked for before they are used
 _ROWS: Final = {64: 14, 32: 6}  # by bytes of a register: accumulators, two registers of columns, and one number fit the register file
 
 
@@ -45,7 +47,7 @@ def form(target: Target, dtype: str) -> Form:
 def module(f: Form) -> str:
     """All tiles, and the two ways to fill a panel."""
     fma = f"llvm.fma.v{f.lanes}f{8 * f.size}"
-    parts = [f"declare {f.vector} @{fma}({f.vector}, {f.vector}, {f.vector})"]
+    parts = [f"declare {f.vector} @{fma}({f.vector}, {f.vector}, {f.vector})", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"]
     parts += [_tile(f, rows, fma) for rows in range(1, f.rows + 1)]
     return "\n".join([*parts, _turned(f), _copied(f)])
 
@@ -70,6 +72,7 @@ def _tile(f: Form, rows: int, fma: str) -> str:
         f"  %b0 = load {v}, ptr %pb, align {f.size}",
         f"  %pbh = getelementptr i8, ptr %pb, i64 {f.lanes * f.size}",
         f"  %b1 = load {v}, ptr %pbh, align {f.size}",
+        *_ahead(f),
     ]
     for r in range(rows):
         lines += [
@@ -92,6 +95,13 @@ def _tile(f: Form, rows: int, fma: str) -> str:
         *_ends(f, rows, "join", add=True),
     ]
     return "\n".join([*lines, "}"])
+
+
+def _ahead(f: Form) -> Iterator[str]:
+    """Ask for the columns of some steps later: processors ask by themselves within a page, and a page is few steps."""
+    for k, at in enumerate(range(0, f.columns * f.size, _LINE)):
+        yield f"  %f{k} = getelementptr i8, ptr %pb, i64 {_AHEAD + at}"
+        yield f"  call void @llvm.prefetch.p0(ptr %f{k}, i32 0, i32 3, i32 1)"
 
 
 def _ends(f: Form, rows: int, label: str, *, add: bool) -> Iterator[str]:
