@@ -26,7 +26,8 @@ from .weights import Kept, weights
 
 _Array = np.ndarray[Any, Any]
 SEVERAL: Final = 1e7  # operations from which on a product may run on several threads,
-_RATE: Final = 600.0  # and bytes times operations per nanosecond by which that is foreseen
+_RATE: Final = 600.0  # and bytes times operations per nanosecond by which that is foreseen,
+_READ: Final = 10.0  # with bytes of the right operand that are read in one
 _SHORT: Final = 4e6  # operations up to which the interpreter's lock is kept
 _ROWS_MAX: Final = 4096  # of one piece
 _AHEAD_ROWS: Final = 128  # up to so many rows the left operand is packed once and for all,
@@ -108,7 +109,7 @@ class _Matrices:
         self.found = found
         self.shape, self.dtype = (a.shape[0], b.shape[1]), a.dtype
         self.flops = 2.0 * a.shape[0] * a.shape[1] * b.shape[1]
-        self.ns = self.flops * a.itemsize / _RATE
+        self.ns = _takes(self.flops, b)
         self.steps: Any = (a.shape[1], a.strides[0], _steps(b), b.shape[1] * a.itemsize, a.itemsize)
         self.pieces: _Pieces | None = None
         self.layout = _layout(found, *self.shape, *self.steps)
@@ -170,6 +171,11 @@ class _Pieces:
         rows = self.rows + (address(jobs), address(table), 0, 0, 0, 0, 0, 0)
         crew.run(self.found.entry, rows, self.moved, self.ns)
         return int(np.bitwise_or.reduce(rows[:, crews.RETURNED]))
+
+
+def _takes(flops: float, b: _Array) -> float:
+    """About how many nanoseconds one thread takes."""
+    return flops * b.itemsize / _RATE + b.nbytes / _READ
 
 
 def _kept(found: ProductLoop, rows: int, b: _Array) -> Kept | None:
@@ -270,7 +276,8 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
     rows, columns, depth = result.shape[-2], result.shape[-1], a.shape[-1]
     stacks = _stacks(a, b, result)
     flops = 2.0 * result.size * depth
-    shared = flops >= SEVERAL and crews.crew.worth(flops * a.itemsize / _RATE)
+    takes = _takes(flops, b)
+    shared = flops >= SEVERAL and crews.crew.worth(takes)
     workers = threads.cores() if shared else 1
     tall, wide, deep = _cut(found, len(stacks), rows, columns, workers)
     if tail is not None:  # blocks that stay near
@@ -286,7 +293,7 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
         for piece in pieces:
             run(piece)
     else:
-        run.together(pieces, flops * a.itemsize / _RATE)
+        run.together(pieces, takes)
     if run.events & offsets.EVENTS:
         _report(run.events)
 
