@@ -197,9 +197,10 @@ class CacheWatch:
         calls = self._calls
         return (len(calls), calls[-1].at_s - calls[0].at_s) if calls else (0, 0.0)
 
-    def what_if(self, limits: Limits | None = None) -> WhatIf | None:
-        """Replay the recorded calls through the cache under `limits` (None: those in force); None where nothing is recorded."""
-        calls, limits = list(self._calls), limits or limits_now()
+    def what_if(self, size: int | None = None, ttl_s: float | None = None) -> WhatIf | None:
+        """Replay the recorded calls through the cache under other limits than those in force; None where nothing is recorded."""
+        calls, now = list(self._calls), limits_now()
+        limits = now._replace(size=now.size if size is None else size, ttl_s=now.ttl_s if ttl_s is None else ttl_s)
         if not calls:
             return None
         pinned = [entry.name for entry in code_cache.entries() if entry.pinned]

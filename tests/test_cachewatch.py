@@ -12,7 +12,7 @@ import pytest
 
 import bcvm_core as bcvm
 from bcvm_core import cachewatch, config
-from bcvm_core.cache.memory import Limits, code_cache
+from bcvm_core.cache.memory import code_cache
 from bcvm_core.cachewatch import BURST, CacheWatch, Memory
 from bcvm_core.codegen.stencils import arena
 from bcvm_core.tiers.clock import clock
@@ -165,7 +165,7 @@ def test_a_what_if_is_the_replay_of_what_was_recorded(watch: CacheWatch) -> None
         for f in functions:
             f(X, X)
     watch.look()
-    one = watch.what_if(Limits(1, 300.0, 1 << 20))
+    one = watch.what_if(1, 300.0)
     now = watch.what_if()
     assert one is not None and now is not None
     assert (one.outcome.calls, one.outcome.hits, one.outcome.spliced, one.outcome.again) == (20, 0, 20, 16)
@@ -174,7 +174,7 @@ def test_a_what_if_is_the_replay_of_what_was_recorded(watch: CacheWatch) -> None
     pinned = code_cache.entries()[0].name
     bcvm.cache.pin(pinned)
     try:
-        kept = watch.what_if(Limits(1, 300.0, 1 << 20))
+        kept = watch.what_if(1, 300.0)
     finally:
         bcvm.cache.unpin(pinned)
     assert kept is not None and kept.outcome.hits == 4, "what is pinned is made once"
@@ -197,4 +197,4 @@ def test_a_workload_is_recorded_beside_it(watch: CacheWatch, tmp_path: Any) -> N
     assert r.calls == 3 * BURST, "the burst's end is not the recording's"
     watch.look()
     assert watch.recorded[0] == BURST
-    assert watch.what_if(Limits(1, 1.0, 1)) is not None and np.isfinite(watch.recorded[1])
+    assert watch.what_if(1, 0.0) is not None and np.isfinite(watch.recorded[1])
