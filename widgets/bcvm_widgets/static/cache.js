@@ -13,6 +13,7 @@ class CacheView {
         ["misses", "calls that found no kernel"],
         ["evictions", "kernels that went"],
         ["pinned", "kernels that no rule evicts"],
+        ["ttl", "for so long a kernel stays after its last call"],
       ].map(([name, about]) => [name, this.tile(name, about)]),
     );
     this.search = make("input", {
@@ -147,7 +148,8 @@ class CacheView {
     fill("hits", plain(message.hits), message.shared ? `${plain(message.shared)} shared` : "");
     fill("misses", plain(sum(message.misses)));
     fill("evictions", plain(sum(message.evictions)), message.put_off ? `${plain(message.put_off)} put off` : "");
-    fill("pinned", plain(message.pinned), `ttl ${spanText(message.ttl_s)}`);
+    fill("pinned", plain(message.pinned));
+    fill("ttl", spanText(message.ttl_s), "idle");
   }
 
   drawChosen(message) {
@@ -177,7 +179,7 @@ class CacheView {
     const entries = message.gone.map((gone) => [
       String(gone.number),
       `${opsOf(gone)}`,
-      `✕ ${gone.reason}, ${spanText(Math.max(0, now - gone.at_s))} ago; ${gone.hits.toLocaleString("en")} hits in ${spanText(gone.lived_s)}`,
+      `✕ ${gone.reason}, ${spanText(Math.max(0, now - gone.at_s))} ago; ${hitsText(gone.hits)} in ${spanText(gone.lived_s)}`,
     ]);
     const state = JSON.stringify(entries);
     if (state !== this.logged) {

@@ -5,6 +5,8 @@ const MAP = { columns: 32, cell: 13, gap: 2 };
 const shareText = (part, whole) => (whole ? `${Number(((100 * part) / whole).toFixed(1))}%` : "");
 const kernelsText = (n) => `${n.toLocaleString("en")} kernel${n === 1 ? "" : "s"}`;
 
+const hitsText = (n) => `${n.toLocaleString("en")} hit${n === 1 ? "" : "s"}`;
+
 function byteText(bytes) {
   for (const [unit, one] of [
     ["MiB", 2 ** 20],
@@ -71,8 +73,8 @@ class CodeMap {
     const about = `Map of the memory for code: ${memoryText(memory)}`;
     const width = MAP.cell * MAP.columns + 1;
     this.drawing.replaceChildren(DRAW("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": about }, ...parts));
-    const ring = chosen.size ? `; framed: the chosen kernel` : "";
-    setText(this.key, `A box is ${byteText(memory.cell_bytes)}, full as far as it is in use${ring}.`);
+    const ring = chosen.size ? "; framed: the chosen kernel" : "";
+    setText(this.key, `Each box is ${byteText(memory.cell_bytes)}, filled as far as it is in use${ring}.`);
   }
 }
 
