@@ -245,8 +245,12 @@ def test_the_static_forms_show_it_all(sampler: Sampler, notebook: Notebook) -> N
     assert "code cache" not in str(Report(sample)) and "code cache" not in Report(sample).html(), "other runs have other kernels"
 
 
+def test_all_messages_are_of_one_version() -> None:
+    assert cache_messages.VERSION == protocol.VERSION
+
+
 def test_an_empty_cache_has_no_forms() -> None:
-    conforms(protocol.Cache and cache_messages.empty_cache(), protocol.Cache)
+    conforms(cache_messages.empty_cache(), protocol.Cache)
     assert (cache_forms.text(cache_messages.empty_cache()), cache_forms.as_html(cache_messages.empty_cache())) == ("", "")
 
 

@@ -145,7 +145,9 @@ def is_cache_command(content: Any) -> TypeGuard[CacheCommand]:
     if not isinstance(content, dict) or content.get("version") != VERSION or content.get("command") not in get_args(CacheCommandName):
         return False
     key, size, ttl = content.get("key"), content.get("size"), content.get("ttl_s")
-    if not isinstance(content.get("view"), str) or not isinstance(key, str) or type(size) is not int or type(ttl) not in (int, float):
+    if not isinstance(content.get("view"), str) or not isinstance(key, str):
+        return False
+    if not isinstance(size, int) or isinstance(size, bool) or not isinstance(ttl, int | float):
         return False
     return size >= 1 and ttl >= 0 and math.isfinite(ttl)
 

@@ -23,18 +23,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict, TypeGuard, get_args
 
-from .cache_messages import (  # noqa: F401 (all messages stand here)
-    VERSION,
-    Cache,
-    CacheAnswer,
-    CacheCommand,
-    CacheEviction,
-    CacheMemory,
-    CacheRow,
-    CacheTry,
-    CacheWhatIf,
-)
+from .cache_messages import Cache, CacheAnswer, CacheCommand, CacheEviction, CacheMemory, CacheRow, CacheTry, CacheWhatIf  # noqa: F401
 
+VERSION = 1
 MAX_RATE_HZ = 10
 
 Role = Literal["op", "host", "flow"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
 from . import cutting, protocol, timing
-from .cache_messages import empty_cache
+from .cache_messages import Cache, empty_cache
 from .caching import CacheView
 from .glossary import glossary
-from .protocol import Cache, Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
+from .protocol import Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
