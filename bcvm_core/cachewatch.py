@@ -7,6 +7,7 @@ costs no more than a trickle.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -99,7 +100,9 @@ class CacheWatch:
         self._hits: dict[Hashable, int] = {}
         self._shapes: dict[Hashable, str] = {}
         self._burst: list[tuple[float, Hashable, str]] = []  # when, which kernel, on which shapes
+        self._pinned: list[str] = []
         self._started_s: float | None = None
+        self._lock = threading.Lock()  # of the calls: a what-if is asked in another thread
         self._leave: Callable[[], None] | None = None
 
     def open(self) -> None:
@@ -123,6 +126,7 @@ class CacheWatch:
         """What there is now."""
         figures, entries, gone = code_cache.seen()
         now = code_cache.now()
+        self._pinned = [entry.name for entry in entries if entry.pinned]
         if self.is_open:
             self._gather(entries, now)
         base = _arena()
@@ -188,7 +192,9 @@ class CacheWatch:
         self._shapes = {key: text for key, text in self._shapes.items() if key in self._hits}
         started = self._started_s or 0.0
         known = ((at, self._kernels.get(key)) for at, key in sorted(found, key=lambda call: call[0]))
-        self._calls.extend(Call(max(0.0, at - started), kernel) for at, kernel in known if kernel is not None)
+        calls = [Call(max(0.0, at - started), kernel) for at, kernel in known if kernel is not None]
+        with self._lock:
+            self._calls.extend(calls)
         self._listen()
 
     @property
@@ -198,12 +204,16 @@ class CacheWatch:
         return (len(calls), calls[-1].at_s - calls[0].at_s) if calls else (0, 0.0)
 
     def what_if(self, size: int | None = None, ttl_s: float | None = None) -> WhatIf | None:
-        """Replay the recorded calls through the cache under other limits than those in force; None where nothing is recorded."""
-        calls, now = list(self._calls), limits_now()
+        """Replay the recorded calls through the cache under other limits than those in force; None where nothing is recorded.
+
+        What was pinned at the last look is pinned.
+        """
+        with self._lock:
+            calls = list(self._calls)
+        now, pinned = limits_now(), self._pinned
         limits = now._replace(size=now.size if size is None else size, ttl_s=now.ttl_s if ttl_s is None else ttl_s)
         if not calls:
             return None
-        pinned = [entry.name for entry in code_cache.entries() if entry.pinned]
         kernels = len({call.kernel.key for call in calls})
         sizes = [size for size in SIZES if size < kernels]
         tried = tuple(replay(calls, limits._replace(size=size), pinned) for size in [*sizes, kernels])

@@ -173,6 +173,7 @@ def test_a_what_if_is_the_replay_of_what_was_recorded(watch: CacheWatch) -> None
     assert [(o.limits.size, o.hits) for o in now.sizes] == [(1, 0), (2, 0), (4, 16)]
     pinned = code_cache.entries()[0].name
     bcvm.cache.pin(pinned)
+    watch.look()
     try:
         kept = watch.what_if(1, 300.0)
     finally:

@@ -133,10 +133,10 @@ def _sort_and_filter(page: Any, board: Board) -> None:
 
     page.page.wait_for_timeout(400)
     assert sizes() == sorted(sizes(), reverse=True) and len(sizes()) > 3
-    assert table.locator("th", has_text="bytes").get_attribute("aria-sort") == "ascending"
+    assert table.locator("th", has_text="bytes").get_attribute("aria-sort") == "descending"
     page.page.keyboard.press("Enter")  # on the head
     page.page.wait_for_timeout(400)
-    assert sizes() == sorted(sizes())
+    assert sizes() == sorted(sizes()) and table.locator("th", has_text="bytes").get_attribute("aria-sort") == "ascending"
     find = board.root.get_by_label("Show kernels whose text holds")
     find.fill("float64")
     page.page.wait_for_timeout(300)

@@ -12,10 +12,10 @@ const GONE_S = 6; // for so long an evicted kernel stays in the table
 const CACHE_COLUMNS = [
   { name: "state", by: (row) => [!row.pinned, ORDER.indexOf(row.state)], about: "running, warm, cold or pinned" },
   { name: "kernel", by: (row) => [row.label], about: "ops; place, operands and shapes of one call" },
-  { name: "hits", by: (row) => [-row.hits], right: true, about: "calls that found it" },
-  { name: "bytes", by: (row) => [-row.code_bytes], right: true, about: "of code" },
+  { name: "hits", by: (row) => [-row.hits], right: true, down: true, about: "calls that found it" },
+  { name: "bytes", by: (row) => [-row.code_bytes], right: true, down: true, about: "of code" },
   { name: "age", by: (row) => [-row.made_s], right: true, about: "since it was made" },
-  { name: "left", by: (row) => [-row.used_s], right: true, about: "of its time, if nobody calls it" },
+  { name: "left", by: (row) => [-row.used_s], right: true, down: true, about: "of its time, if nobody calls it" },
   { name: "name", by: (row) => [row.name], about: "for bcvm.cache.pin and evict" },
 ];
 
@@ -61,9 +61,9 @@ class CacheTable {
   showHeads() {
     CACHE_COLUMNS.forEach((column, n) => {
       const on = column === this.column;
-      const up = on && this.turned;
-      this.heads[n].setAttribute("aria-sort", on ? (up ? "descending" : "ascending") : "none");
-      setText(this.heads[n].firstChild, `${column.name}${on ? (up ? " ▴" : " ▾") : ""}`);
+      const down = Boolean(column.down) !== this.turned; // `by` of such a column has the largest first
+      this.heads[n].setAttribute("aria-sort", on ? (down ? "descending" : "ascending") : "none");
+      setText(this.heads[n].firstChild, `${column.name}${on ? (down ? " ▾" : " ▴") : ""}`);
     });
   }
 
@@ -95,16 +95,18 @@ class CacheTable {
   arrange(shown) {
     const by = this.column.by;
     const sorted = [...shown].sort((a, b) => (this.turned ? -1 : 1) * compared(by(a), by(b)) || compared([a.name], [b.name]));
-    const busy = this.order.length && (this.body.matches(":hover") || this.body.contains(document.activeElement));
+    const busy = this.order.length && (this.body.matches(":hover") || this.body.querySelector(":focus-visible"));
     const known = new Set(this.order);
     const names = sorted.map((row) => row.name);
     const order = busy ? [...this.order.filter((name) => this.rows.has(name)), ...names.filter((name) => !known.has(name))] : names;
     if (order.join() !== this.order.join()) {
+      const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
       order.forEach((name, n) => {
         const element = this.rows.get(name).element;
         if (this.body.children[n] !== element) this.body.insertBefore(element, this.body.children[n] ?? null);
       });
       this.order = order;
+      if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true }); // moving it took that away
     }
     const stop = this.rows.has(this.chosen) ? this.chosen : order[0];
     for (const [name, row] of this.rows) row.element.tabIndex = name === stop ? 0 : -1;
