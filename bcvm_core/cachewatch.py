@@ -1,13 +1,14 @@
 """What people see of the code cache: its kernels, what went and why, where their code lies, and what other limits would have meant.
 
-Everything comes from the cache's own records. What-ifs replay calls that were written down while a `CacheWatch` was open: `BURST` in a
-row after each look, with their order and times, and of every other kernel that was called between two looks one. So a flood of calls
-costs no more than a trickle.
+Everything comes from the cache's own records. What-ifs replay calls that were written down while a `CacheWatch` was open: for a moment
+after a look those in a row, at most `BURST`, with their order and times, and of every other kernel that was called between two looks one.
+So a flood of calls costs no more than a trickle: regions go through Python for that moment alone, and rarely where it brings nothing.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from .tiers.keys import shapes_text
 from .tiers.recorded import recorded
 
 BURST: Final = 64  # calls in a row that are written down after a look
+MOMENT_S: Final = 0.001  # for which it waits for them
+_RESTS: Final = 15  # looks without, at most, where there were none
 KEPT: Final = 20_000  # of them, the latest
 SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # whose hits a what-if shows beside its own
 _NAMED: Final = 4096  # kernels that recorded calls may be of
@@ -91,10 +94,15 @@ class WhatIf:
 
 
 class CacheWatch:
-    """Looks at the code cache; while it is open, calls are written down for what-ifs. Closed it costs nothing."""
+    """Looks at the code cache; while it is open, calls are written down for what-ifs. Closed it costs nothing.
 
-    def __init__(self) -> None:
+    `moment_s`: for how long a look waits for calls of other threads; None: they are written down until there are `BURST`.
+    """
+
+    def __init__(self, moment_s: float | None = MOMENT_S) -> None:
         self.is_open = False
+        self._moment_s = moment_s
+        self._rests = self._resting = 0
         self._calls: deque[Call] = deque(maxlen=KEPT)
         self._kernels: dict[Hashable, Kernel] = {}
         self._hits: dict[Hashable, int] = {}
@@ -113,7 +121,7 @@ class CacheWatch:
         if self._started_s is None:
             self._started_s = code_cache.now()
         self._hits = {entry.key: entry.hits for entry in code_cache.entries()}
-        self._listen()
+        self._rests = self._resting = 0
 
     def close(self) -> None:
         """Stop; what was written down stays."""
@@ -159,8 +167,17 @@ class CacheWatch:
     # -- calls, written down ----------------------------------------------------------------------
 
     def _listen(self) -> None:
+        """Write down calls for a moment; after one without any it rests for twice as many looks as before."""
+        if self._resting:
+            self._resting -= 1
+            return
         if self._leave is None:
             self._leave = recorded.subscribe(self._note)
+        if self._moment_s is not None:
+            time.sleep(self._moment_s)
+            self._stop()
+            self._rests = 0 if self._burst else min(2 * self._rests + 1, _RESTS)
+            self._resting = self._rests
 
     def _stop(self) -> None:
         leave, self._leave = self._leave, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -26,8 +27,9 @@ def watch() -> Iterator[CacheWatch]:
     if not bcvm.ready():
         pytest.skip("there are no stencils for this machine")
     code_cache.clear()
-    made = CacheWatch()
+    made = CacheWatch(moment_s=None)
     made.open()
+    made.look()
     yield made
     made.close()
     code_cache.clear()
@@ -147,6 +149,41 @@ def test_closed_it_hears_nothing_and_keeps_what_it_has(watch: CacheWatch) -> Non
     f(X, X)
     watch.look()
     assert watch.recorded[0] == 2
+
+
+def test_a_look_writes_down_what_other_threads_call_meanwhile_and_nothing_later(watch: CacheWatch) -> None:
+    _, f = chain(426)
+    f(X, X)
+    watch.close()
+    short, stop = CacheWatch(), threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            f(X, X)
+
+    short.open()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        for _ in range(50):
+            short.look()
+            assert not recorded.on, "machine code is left alone again"
+    finally:
+        stop.set()
+        thread.join()
+        short.close()
+    assert 50 < short.recorded[0] <= 51 * BURST
+
+
+def test_where_nothing_is_called_hardly_any_look_waits(watch: CacheWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch.close()
+    quiet, waits = CacheWatch(), list[float]()
+    monkeypatch.setattr(cachewatch.time, "sleep", waits.append)
+    quiet.open()
+    for _ in range(100):
+        quiet.look()
+    quiet.close()
+    assert len(waits) == len((1, 3, 7, 15, 31, 47, 63, 79, 95))
 
 
 def test_memory_is_bounded(watch: CacheWatch, monkeypatch: pytest.MonkeyPatch) -> None:

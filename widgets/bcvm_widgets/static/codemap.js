@@ -152,7 +152,7 @@ class WhatIf {
     setText(
       this.source,
       recorded
-        ? `Recorded: ${recorded.toLocaleString("en")} calls in ${spanText(this.message.recorded_s)}, the first 64 after each look and one of each other kernel.`
+        ? `Recorded: ${recorded.toLocaleString("en")} calls in ${spanText(this.message.recorded_s)}: up to 64 just after a look, and one of each other kernel between two.`
         : "Calls are recorded while a dashboard is open: run a cell with fused kernels.",
     );
     this.chart.hidden = this.result.hidden = !answer;
