@@ -85,9 +85,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """What the recorded calls would have done under `outcome.limits`, and at other sizes with the rest of the limits the same."""
+    """What the recorded calls would have done under `outcome.limits`, under those in force, and at other sizes with the time asked for."""
 
     outcome: Outcome
+    now: Outcome
     kernels: int
     seconds: float
     sizes: tuple[Outcome, ...]
@@ -234,7 +235,9 @@ class CacheWatch:
         kernels = len({call.kernel.key for call in calls})
         sizes = [size for size in SIZES if size < kernels]
         tried = tuple(replay(calls, limits._replace(size=size), pinned) for size in [*sizes, kernels])
-        return WhatIf(replay(calls, limits, pinned), kernels, calls[-1].at_s - calls[0].at_s, tried)
+        outcome = replay(calls, limits, pinned)
+        in_force = outcome if limits == now else replay(calls, now, pinned)
+        return WhatIf(outcome, in_force, kernels, calls[-1].at_s - calls[0].at_s, tried)
 
 
 def _arena() -> arena.Arena | None:

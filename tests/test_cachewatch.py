@@ -207,6 +207,7 @@ def test_a_what_if_is_the_replay_of_what_was_recorded(watch: CacheWatch) -> None
     assert one is not None and now is not None
     assert (one.outcome.calls, one.outcome.hits, one.outcome.spliced, one.outcome.again) == (20, 0, 20, 16)
     assert (now.outcome.hits, now.outcome.spliced, now.kernels) == (16, 4, 4)
+    assert one.now == now.now == now.outcome
     assert [(o.limits.size, o.hits) for o in now.sizes] == [(1, 0), (2, 0), (4, 16)]
     pinned = code_cache.entries()[0].name
     bcvm.cache.pin(pinned)

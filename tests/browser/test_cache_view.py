@@ -158,4 +158,5 @@ def _ask(page: Any, board: Board) -> None:
     page.wait(lambda: "max_size=3 and ttl=60" in str(result.text_content()), "the slider", 10)
     board.root.get_by_label("ttl, seconds").fill("5")
     page.wait(lambda: "max_size=3 and ttl=5" in str(result.text_content()), "another ttl", 10)
+    assert "As it is now, 12 and 60: " in str(result.text_content())
     assert board.root.locator(".bcvm-chart svg[aria-label^='Hits by max_size']").count() == 1

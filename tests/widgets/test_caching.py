@@ -124,9 +124,11 @@ def test_a_what_if_is_answered_and_kept_for_the_report(sampler: Sampler, noteboo
     found = answer["what_if"]
     assert found is not None
     assert (found["size"], found["ttl_s"], found["calls"], found["hits"], found["spliced"], found["again"]) == (1, 60.0, 10, 0, 10, 8)
+    assert (found["now"], found["now_ttl_s"]) == ({"size": 200, "hits": 8}, 300.0)
     assert found["sizes"] == [{"size": 1, "hits": 0}, {"size": 2, "hits": 8}]
     sample = sampler.sample()
     assert sample.cache["what_if"] == found
+    assert "as it is now, max_size=200 and ttl=300: 8 hits" in str(Report(sample, times=True))
     assert "0 (0.0%) would have been hits with max_size=1 and ttl=60: 10 made code, 8 of them again" in str(Report(sample, times=True))
 
 

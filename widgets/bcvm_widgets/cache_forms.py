@@ -92,6 +92,8 @@ def replayed(found: CacheWhatIf) -> list[str]:
     limits = f"max_size={found['size']} and ttl={found['ttl_s']:g}"
     made = f"{found['spliced']:,} made code, {found['again']:,} of them again, in {duration(found['splice_us'])}"
     lines = [f"of {recorded}, {hits} with {limits}: {made}"]
+    if (found["now"]["size"], found["now_ttl_s"]) != (found["size"], found["ttl_s"]):
+        lines.append(f"  as it is now, max_size={found['now']['size']} and ttl={found['now_ttl_s']:g}: {found['now']['hits']:,} hits")
     return lines + [f"  max_size={tried['size']}: {tried['hits']:,} hits" for tried in found["sizes"]]
 
 

@@ -82,6 +82,8 @@ class CacheWhatIf(TypedDict):
     splice_us: float
     peak_entries: int
     peak_bytes: int
+    now: CacheTry  # under the limits in force
+    now_ttl_s: float
     sizes: list[CacheTry]
 
 

@@ -174,5 +174,7 @@ def what_if(found: WhatIf | None) -> CacheWhatIf | None:
         "splice_us": round(outcome.splice_us, 1),
         "peak_entries": outcome.peak_entries,
         "peak_bytes": outcome.peak_bytes,
+        "now": {"size": found.now.limits.size, "hits": found.now.hits},
+        "now_ttl_s": found.now.limits.ttl_s,
         "sizes": [{"size": tried.limits.size, "hits": tried.hits} for tried in found.sizes],
     }

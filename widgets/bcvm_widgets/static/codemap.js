@@ -162,13 +162,18 @@ class WhatIf {
     setText(
       this.result,
       `${shareText(answer.hits, answer.calls)} hits ${limits}: ${answer.hits.toLocaleString("en")} of ${answer.calls.toLocaleString("en")} calls of ` +
-        `${kernelsText(answer.kernels)}; ${made}, at most ${kernelsText(answer.peak_entries)} held, ${byteText(answer.peak_bytes)}.`,
+        `${kernelsText(answer.kernels)}; ${made}, at most ${kernelsText(answer.peak_entries)} held, ${byteText(answer.peak_bytes)}.${nowText(answer)}`,
     );
     const state = JSON.stringify(answer);
     if (state === this.charted) return;
     this.charted = state;
     this.chart.replaceChildren(hitsChart(answer));
   }
+}
+
+// The same for the limits in force, where they are others.
+function nowText({ now, now_ttl_s, size, ttl_s, calls }) {
+  return now.size === size && now_ttl_s === ttl_s ? "" : ` As it is now, ${now.size} and ${now_ttl_s}: ${shareText(now.hits, calls)}.`;
 }
 
 // Hits by size as bars; the size that was asked for is marked.
