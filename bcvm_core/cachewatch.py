@@ -20,10 +20,11 @@ from .codegen.stencils import arena
 from .tiers.keys import shapes_text
 from .tiers.recorded import recorded
 
-BURST: Final = 64  # calls in a row that are written down after a look
+BURST: Final = 32  # calls in a row that are written down after a look
 MOMENT_S: Final = 0.001  # for which it waits for them
 _RESTS: Final = 15  # looks without, at most, where there were none
-KEPT: Final = 20_000  # of them, the latest
+KEPT: Final = 5_000  # of them, the latest
+BUDGET_S: Final = 0.25  # after this a what-if tries no more sizes: a running cell waits for half of it
 SIZES: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # whose hits a what-if shows beside its own
 _NAMED: Final = 4096  # kernels that recorded calls may be of
 _COLD: Final = 4  # idle for this part of the time that it is kept: cold
@@ -233,11 +234,16 @@ class CacheWatch:
         if not calls:
             return None
         kernels = len({call.kernel.key for call in calls})
-        sizes = [size for size in SIZES if size < kernels]
-        tried = tuple(replay(calls, limits._replace(size=size), pinned) for size in [*sizes, kernels])
+        started = time.perf_counter()
         outcome = replay(calls, limits, pinned)
         in_force = outcome if limits == now else replay(calls, now, pinned)
-        return WhatIf(outcome, in_force, kernels, calls[-1].at_s - calls[0].at_s, tried)
+        tried = []
+        for size in [kernels, *(size for size in SIZES if size < kernels)]:
+            tried.append(replay(calls, limits._replace(size=size), pinned))
+            if time.perf_counter() - started > BUDGET_S:
+                break
+        tried.sort(key=lambda found: found.limits.size)
+        return WhatIf(outcome, in_force, kernels, calls[-1].at_s - calls[0].at_s, tuple(tried))
 
 
 def _arena() -> arena.Arena | None:

@@ -124,7 +124,7 @@ def test_machine_code_that_times_itself_is_written_down_too(watch: CacheWatch) -
     _, f = chain(424)
     clock.start()
     try:
-        for _ in range(50):
+        for _ in range(30):
             f(X, X)
         watch.look()
         before = watch.recorded[0]
@@ -133,7 +133,7 @@ def test_machine_code_that_times_itself_is_written_down_too(watch: CacheWatch) -
         watch.look()
     finally:
         clock.stop()
-    assert before == 50 and watch.recorded[0] == 70
+    assert before == 30 and watch.recorded[0] == 50
 
 
 def test_closed_it_hears_nothing_and_keeps_what_it_has(watch: CacheWatch) -> None:
@@ -217,6 +217,16 @@ def test_a_what_if_is_the_replay_of_what_was_recorded(watch: CacheWatch) -> None
     finally:
         bcvm.cache.unpin(pinned)
     assert kept is not None and kept.outcome.hits == 4, "what is pinned is made once"
+
+
+def test_a_what_if_tries_no_more_sizes_when_its_time_is_over(watch: CacheWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = [chain(460 + n)[1] for n in range(6)]
+    for f in functions:
+        f(X, X)
+    watch.look()
+    monkeypatch.setattr(cachewatch, "BUDGET_S", 0.0)
+    found = watch.what_if(2)
+    assert found is not None and [o.limits.size for o in found.sizes] == [6] and found.outcome.limits.size == 2
 
 
 def test_recording_changes_no_result(watch: CacheWatch) -> None:

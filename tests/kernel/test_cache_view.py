@@ -124,7 +124,7 @@ def test_its_buttons_act_while_a_cell_is_busy(kernel: Any, front: Front, tmp_pat
     front.wait(lambda: front.row(REST) is not None, "the next call makes it again")
 
     asked = front.answer("whatif", size=1, ttl_s=300.0)["what_if"]
-    assert asked["calls"] > 100 and asked["size"] == 1 and asked["hits"] + asked["spliced"] == asked["calls"]
+    assert asked["calls"] > 40 and asked["size"] == 1 and asked["hits"] + asked["spliced"] == asked["calls"]
     assert front.answer("unpin", key=front.name(ACT))["done"]
     assert not front.answer("unpin", key="nothing")["done"]
     end.touch()

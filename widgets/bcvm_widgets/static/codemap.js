@@ -123,7 +123,7 @@ class WhatIf {
     if (!this.answer && message.what_if) this.hear(message.what_if);
     this.draw();
     const more = message.recorded_calls && message.recorded_calls !== this.answer?.calls;
-    if (more && performance.now() - (this.last ?? -1e9) > 5000) this.question();
+    if (more && performance.now() - (this.last ?? -1e9) > Math.max(5000, 20 * (this.took ?? 0))) this.question();
   }
 
   // One question at a time: a slider asks more often than a busy kernel answers.
@@ -140,6 +140,7 @@ class WhatIf {
   }
 
   hear(answer) {
+    if (this.asked !== null) this.took = performance.now() - this.asked;
     this.asked = null;
     if (answer) this.answer = answer;
     if (this.message) this.draw();
@@ -152,7 +153,7 @@ class WhatIf {
     setText(
       this.source,
       recorded
-        ? `Recorded: ${recorded.toLocaleString("en")} calls in ${spanText(this.message.recorded_s)}: up to 64 just after a look, and one of each other kernel between two.`
+        ? `Recorded: ${recorded.toLocaleString("en")} calls in ${spanText(this.message.recorded_s)}: up to 32 just after a look, and one of each other kernel between two.`
         : "Calls are recorded while a dashboard is open: run a cell with fused kernels.",
     );
     this.chart.hidden = this.result.hidden = !answer;
