@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import mindspore, ops  # `mindspore` opens when a program meets MindSpore; it imports nothing of it
+from . import cache, mindspore, ops  # `mindspore` opens when a program meets MindSpore; it imports nothing of it
 from .clamp import clamp_batch_size
 from .config import override
 from .errors import BcvmError
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .workload import record
 
 __all__ = [
-    "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache_info", "clamp_batch_size", "disable", "enable", "enabled",
-    "explain", "jit", "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode", "sla",
-    "stats", "warmup",
+    "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache", "cache_info", "clamp_batch_size", "disable", "enable",
+    "enabled", "explain", "jit", "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode",
+    "sla", "stats", "warmup",
 ]  # fmt: skip
 
 _WHEN_ASKED = {"cache_info": "caching", "profile": "profiler", "record": "workload", "sla": "budget"}  # doors that are opened at first use

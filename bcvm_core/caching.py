@@ -11,7 +11,8 @@ from .cache.memory import Entry, Figures, code_cache
 from .codegen.stencils import arena
 
 _ROWS: Final = 20
-_HEAD: Final = ("calls", "sites", "bytes", "splice us", "idle s", "ops")
+_SHORT: Final = 8  # characters of a name that are shown
+_HEAD: Final = ("calls", "sites", "bytes", "splice us", "idle s", "", "name", "ops")
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class CacheInfo:
             f"{found.entries} of {limits.size} fused kernels, {found.code_bytes:,} of {limits.code_bytes:,} bytes of code, kept "
             f"{limits.ttl_s:g} s without a call",
             f"{found.hits:,} hits, {sum(found.misses.values()):,} misses, {sum(found.evictions.values()):,} evictions, "
-            f"{found.shared:,} requests that found another site's code, {found.pinned:,} evictions put off because the kernel ran",
+            f"{found.shared:,} requests that found another site's code, {found.put_off:,} evictions put off because the kernel ran, "
+            f"{found.pinned:,} kernels pinned",
             *(f"  miss: {reason}: {count:,}" for reason, count in sorted(found.misses.items(), key=_by_count)),
             *(f"  evicted: {reason}: {count:,}" for reason, count in sorted(found.evictions.items(), key=_by_count)),
         ]
@@ -62,7 +64,16 @@ class CacheInfo:
 
     def _cells(self) -> list[tuple[str, ...]]:
         return [
-            (f"{r['hits']:,}", str(r["sites"]), f"{r['bytes']:,}", f"{r['splice_us']:.0f}", f"{r['idle_s']:.0f}", r["ops"])
+            (
+                f"{r['hits']:,}",
+                str(r["sites"]),
+                f"{r['bytes']:,}",
+                f"{r['splice_us']:.0f}",
+                f"{r['idle_s']:.0f}",
+                "pinned" if r["pinned"] else "",
+                r["name"][:_SHORT],
+                r["ops"],
+            )
             for r in self.rows[:_ROWS]
         ]
 
@@ -96,12 +107,17 @@ def cache_info(*, verify: bool = False) -> CacheInfo:
 
 def _row(entry: Entry, now: float) -> dict[str, Any]:
     return {
+        "name": entry.name,
         "ops": entry.label,
+        "operands": entry.about.operands,
+        "shapes": entry.about.shapes,
         "hits": entry.hits,
         "sites": len(entry.uses),
         "bytes": entry.code_bytes,
         "splice_us": entry.splice_us,
+        "age_s": max(0.0, now - entry.made_s),
         "idle_s": max(0.0, now - entry.used_s),
+        "pinned": entry.pinned,
     }
 
 

@@ -88,6 +88,17 @@ class HandedBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Evicted:
+    """The code cache let a kernel go, and why. `name`: by which people call it; `hits`: the calls that it did."""
+
+    ops: tuple[str, ...]
+    name: str
+    reason: str
+    hits: int
+    code_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CellStarted:
     """A cell is about to run through the VM. `number` counts the cells of its session."""
 
@@ -101,7 +112,7 @@ class CellFinished:
     number: int
 
 
-Event = Lowered | Bound | Selected | Spliced | Recompiled | FellBack | HandedBack | CellStarted | CellFinished
+Event = Lowered | Bound | Selected | Spliced | Recompiled | FellBack | HandedBack | Evicted | CellStarted | CellFinished
 Listener = Callable[[Any], None]
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from .cachewatch import CacheWatch
 from .errors import LoweringError
 from .events import CellFinished, CellStarted, bus
 from .frontend.lowering import op_name
@@ -142,6 +143,7 @@ class Watch:
                 session.follow(linker)
         self.is_open = False
         self.latencies = Latencies()
+        self.cache = CacheWatch()
         self._marks: dict[int, Marks] = {}  # by number of the cell at whose beginning, or in which, they were taken
         self._unsubscribe: Callable[[], None] | None = None
         self._kernels: dict[int, tuple[str, ...]] = {}
@@ -157,6 +159,7 @@ class Watch:
         self.is_open = True
         clock.start()
         self.latencies.open()
+        self.cache.open()
         if self.session is not None and self.session.cells:
             self._mark(self.session.cells[-1].number)  # measured from now on; what a cell did before was not watched
 
@@ -180,6 +183,7 @@ class Watch:
             self.is_open = False
             clock.stop()
             self.latencies.close()
+            self.cache.close()
             if self._unsubscribe is not None:
                 self._unsubscribe()
 

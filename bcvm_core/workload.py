@@ -6,32 +6,25 @@ microseconds a call, for every region goes through Python meanwhile.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
-from . import config, locks
+from . import locks
 from .cache import tuning
+from .cache.memory import name_of
 from .cache.tuning import Call, Kernel
 from .errors import BcvmError
 from .profiler import place_text
-from .tiers.chains import ChainSite
 from .tiers.fuse import FusedSite, Use
+from .tiers.recorded import recorded
 from .version import __version__
 
 FORMAT: Final = 1
-_plain_call: Final = FusedSite.__call__
-_PLAIN: Final[dict[type, Callable[..., Any]]] = {
-    FusedSite: _plain_call,
-    ChainSite: ChainSite.__call__,
-}  # the kinds of sites whose kernels the code cache keeps
-_recorders: list[Recorder] = []
-_lock: Final = locks.lock()
 
 
 class WorkloadError(BcvmError):
@@ -55,21 +48,17 @@ class Recorder:
         self._file = self.path.open("w", encoding="utf-8")
         self._numbers, self.calls, self._started = {}, 0, time.perf_counter()
         self._write("workload", FORMAT, __version__)
-        with _lock:
-            _recorders.append(self)
-            _turn(True)
+        self._leave = recorded.subscribe(self.note)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with _lock:
-            _recorders.remove(self)
-            _turn(bool(_recorders))
+        self._leave()
         with self._lock:
             if self._file is not None:
                 self._file.close()
             self._file = None
 
-    def note(self, site: FusedSite, use: Use, values: tuple[Any, ...]) -> None:
+    def note(self, site: FusedSite, use: Use, values: Sequence[Any]) -> None:
         """One call."""
         shapes = tuple((str(v.dtype), v.shape) for v in values)
         now = time.perf_counter() - self._started
@@ -99,27 +88,9 @@ def record(path: str | os.PathLike[str]) -> Recorder:
     return Recorder(path)
 
 
-def _turn(on: bool) -> None:
-    config.recorded(on)
-    for kind, plain in _PLAIN.items():
-        setattr(kind, "__call__", _recorded_call if on else plain)  # noqa: B010
-
-
-def _recorded_call(self: FusedSite, *values: Any) -> Any:
-    """`__call__` while somebody records."""
-    result = _PLAIN[type(self)](self, *values)
-    if result is not None:
-        use = self.entries.get(tuple(v.dtype for v in values))
-        if use is not None and use.key is not None:
-            for recorder in list(_recorders):
-                recorder.note(self, use, values)
-    return result
-
-
 def _described(use: Use) -> tuple[str, int, float]:
     """(name, bytes, microseconds of splicing) of a kernel; equal code has one name within a file."""
-    name = hashlib.sha256(repr(use.key).encode()).hexdigest()[:16]
-    return name, sum(size for _, size in use.sizes()), use.splice_us
+    return name_of(use.key), sum(size for _, size in use.sizes()), use.splice_us
 
 
 # -- reading ------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.workload": 7,
     "bcvm_core.budget": 7,
     "bcvm_core.caching": 7,
+    "bcvm_core.cachewatch": 7,
     "bcvm_core.mindspore": 7,
     "bcvm_core.coverage": 7,
     "bcvm_core.explaining": 7,

@@ -14,7 +14,7 @@ import bcvm_core as bcvm
 from bcvm_core import cli, config, workload
 from bcvm_core.cache.memory import Limits, code_cache
 from bcvm_core.cache.tuning import Call, Kernel, replay, tune
-from bcvm_core.tiers.fuse import FusedSite
+from bcvm_core.tiers.recorded import recorded as on_call
 from tests.vm.native_support import warmed
 
 SECRET = 1234.5625
@@ -60,7 +60,7 @@ def test_a_file_holds_sites_and_shapes_and_no_data(recorded: Path) -> None:
 
 
 def test_nothing_is_left_of_recording(recorded: Path) -> None:
-    assert FusedSite.__call__ is workload._plain_call
+    assert not on_call.on
     assert not config.plain.value & config.RECORDED
     size = recorded.stat().st_size
     bcvm.jit(lambda x: x + 1.0)(np.ones(3))

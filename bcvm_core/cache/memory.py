@@ -6,25 +6,31 @@ nothing goes within `ttl` of its last call, and what goes first is what was not 
 are at most an eighth of `ttl` apart, so what nobody calls is gone after a quarter more.
 
 Kernels of equal code are one entry, however many call sites run it. A kernel that runs now is not evicted; its code goes back to the
-arena when nobody holds it any more.
+arena when nobody holds it any more. Nor is one that was pinned, by whatever rule: a pin belongs to the code, so it outlives the call
+sites, and code that is made again is pinned from the start.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import threading
 import time
 import weakref
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from .. import config, locks
+from ..errors import BcvmError
+from ..events import Evicted, bus
 
 FIRST, SITE, AHEAD = "first use", "types new to the site", "prepared ahead"
-EXPIRED, COUNT, BYTES, CLEARED = "expired", "too many", "too many bytes", "cleared"
+EXPIRED, COUNT, BYTES, CLEARED, BY_HAND = "expired", "too many", "too many bytes", "cleared", "by hand"
 _REMEMBERED: Final = 4096  # keys of entries that went
+_LOGGED: Final = 256  # evictions that are told one by one
 _REASONS: Final = 64  # different reasons for having no kernel that are counted apart
 _OTHER: Final = "other reasons"
 _LOOKS: Final = 8  # within `ttl`
@@ -40,8 +46,31 @@ class Limits(NamedTuple):
     code_bytes: int
 
 
+class CacheError(BcvmError):
+    """The code cache does not do what it was asked to."""
+
+
+class About(NamedTuple):
+    """What people are told of a kernel: its ops, types and layouts of its operands, and the shapes that it was made for, "" for none."""
+
+    label: str = ""
+    operands: str = ""
+    shapes: str = ""
+
+
+NOTHING: Final = About()
+
+
 class Use(Protocol):
     """One call site's use of a kernel."""
+
+    @property
+    def where(self) -> tuple[str, str, int] | None:
+        """(function or cell, file, line) of the site, where it is known."""
+
+    @property
+    def hot(self) -> bool:
+        """Whether it was hot, and better code runs some of its calls."""
 
     def total(self) -> int:
         """Calls up to now."""
@@ -66,24 +95,59 @@ class Entry:
     """Kernels of equal code. `used_s`: when calls were last seen; `splice_us`: what making it took."""
 
     key: Hashable
-    label: str
+    about: About
     made_s: float
     used_s: float
     number: int
     splice_us: float
     code_bytes: int = 0
     recent: int = 0  # calls between the last two looks
+    pinned: bool = False
     uses: list[_Seen] = field(default_factory=list)
+    _name: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its ops."""
+        return self.about.label
+
+    @property
+    def name(self) -> str:
+        """By which people call it."""
+        self._name = self._name or name_of(self.key)
+        return self._name
 
     @property
     def hits(self) -> int:
         """Calls that were seen, of the sites that are still there."""
         return sum(seen.calls for seen in self.uses)
 
+    def live(self) -> list[Use]:
+        """Its uses by sites that are still there."""
+        return [use for seen in list(self.uses) if (use := seen.use()) is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An entry that was evicted. `number` counts evictions; `lived_s`: since it was made; `idle_s`: since its last call."""
+
+    number: int
+    at_s: float
+    name: str
+    label: str
+    reason: str
+    hits: int
+    code_bytes: int
+    lived_s: float
+    idle_s: float
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the cache holds and has done. `misses` by reason; `shared`: requests that found code of another site; `hits`: calls."""
+    """What the cache holds and has done. `misses` by reason; `shared`: requests that found code of another site; `hits`: calls.
+
+    `put_off`: evictions that waited because the kernel ran; `pinned`: entries that are pinned.
+    """
 
     limits: Limits
     entries: int
@@ -92,7 +156,13 @@ class Figures:
     shared: int
     misses: dict[str, int]
     evictions: dict[str, int]
+    put_off: int
     pinned: int
+
+
+def name_of(key: Hashable) -> str:
+    """A short name for a key, the same wherever the code is the same."""
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 
 
 def limits_now() -> Limits:
@@ -117,15 +187,31 @@ class CodeCache:
         self._gone: OrderedDict[Hashable, str] = OrderedDict()
         self._misses: Counter[str] = Counter()
         self._evictions: Counter[str] = Counter()
-        self._bytes = self._number = self._shared = self._pinned = self._earlier_hits = 0
+        self._pins: dict[Hashable, None] = {}
+        self._log: deque[Gone] = deque(maxlen=_LOGGED)
+        self._untold: deque[Gone] = deque(maxlen=_LOGGED)
+        self._bytes = self._number = self._shared = self._put_off = self._earlier_hits = 0
         self._next_look = 0.0
         self._lock = locks.rlock()  # finalisers of what is dropped may come back here
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Holds the lock; afterwards listeners are told what went, for they may hold locks of their own."""
+        with self._lock:
+            yield
+        while self._untold:
+            try:
+                gone = self._untold.popleft()
+            except IndexError:  # another thread tells
+                return
+            if bus.active:
+                bus.emit(Evicted(tuple(gone.label.split("+")), gone.name, gone.reason, gone.hits, gone.code_bytes))
+
     # -- requests ---------------------------------------------------------------------------------
 
-    def add(self, key: Hashable, use: Use, *, label: str = "", splice_us: float = 0.0, reason: str = FIRST) -> None:
+    def add(self, key: Hashable, use: Use, about: About = NOTHING, *, splice_us: float = 0.0, reason: str = FIRST) -> None:
         """A site has got a kernel. `reason`: why it asked, where neither its code was there nor it was evicted before."""
-        with self._lock:
+        with self._changing():
             now = self._clock()
             entry = self._entries.get(key)
             if entry is not None:
@@ -134,7 +220,7 @@ class CodeCache:
             else:
                 self._misses[self._gone.pop(key, reason)] += 1
                 self._number += 1
-                entry = self._entries[key] = Entry(key, label, now, now, self._number, splice_us)
+                entry = self._entries[key] = Entry(key, about, now, now, self._number, splice_us, pinned=key in self._pins)
                 entry.code_bytes = sum(size for _, size in use.sizes())
                 self._bytes += entry.code_bytes
             entry.uses.append(_Seen(weakref.ref(use), 0 if reason == AHEAD else 1))  # the call that asked is no sign of a second one
@@ -152,9 +238,12 @@ class CodeCache:
 
     def look(self) -> None:
         """See what was called, and let go what is too old or too much."""
-        with self._lock:
-            self._next_look = 0.0
-            self._trim(self._clock())
+        with self._changing():
+            self._look_now()
+
+    def _look_now(self) -> None:
+        self._next_look = 0.0
+        self._trim(self._clock())
 
     def _start_sweeper(self) -> None:
         sweeper = threading.Thread(target=self._sweep, name="bcvm-cache", daemon=True)
@@ -165,8 +254,8 @@ class CodeCache:
     def _sweep(self) -> None:
         while True:
             time.sleep(min(_LONGEST_S, max(_SHORTEST_S, self._limits().ttl_s / _LOOKS)))
+            self.look()
             with self._lock:
-                self.look()
                 if not self._entries:
                     self._sweeper = None
                     return
@@ -208,8 +297,9 @@ class CodeCache:
 
     def _shrink(self, limits: Limits) -> None:
         """Evict what was not used for longest, a few more than needed so that not every new kernel has to look."""
-        order = sorted(self._entries.values(), key=lambda e: (e.used_s, e.recent, e.number))
-        order.remove(max(order, key=lambda e: e.number))  # the newest is what all this is for
+        newest = max(self._entries.values(), key=lambda e: e.number)  # is what all this is for
+        free = [entry for entry in self._entries.values() if entry is not newest and not entry.pinned]
+        order = sorted(free, key=lambda e: (e.used_s, e.recent, e.number))
         room = limits.size - limits.size // 16 if len(self._entries) > limits.size else limits.size
         for entry in order:
             if len(self._entries) <= room and self._bytes <= limits.code_bytes:
@@ -217,8 +307,10 @@ class CodeCache:
             self._evict(entry, COUNT if len(self._entries) > room else BYTES)
 
     def _evict(self, entry: Entry, reason: str) -> bool:
-        """False where one of its sites runs it now."""
-        left = []
+        """False where it is pinned, or one of its sites runs it now."""
+        if entry.pinned:
+            return False
+        left, hits = [], entry.hits
         for seen in entry.uses:
             use = seen.use()
             if use is not None and not use.drop():
@@ -227,32 +319,90 @@ class CodeCache:
                 self._earlier_hits += use.total() if use is not None else seen.calls
         entry.uses = left
         if left:
-            self._pinned += 1
+            self._put_off += 1
             return False
         del self._entries[entry.key]
         self._bytes -= entry.code_bytes
         self._evictions[reason] += 1
+        now, number = self._clock(), sum(self._evictions.values())
+        gone = Gone(number, now, entry.name, entry.label, reason, hits, entry.code_bytes, now - entry.made_s, now - entry.used_s)
+        self._log.append(gone)
+        self._untold.append(gone)
         self._gone[entry.key] = f"evicted: {reason}"
         if len(self._gone) > _REMEMBERED:
             self._gone.popitem(last=False)
         return True
 
-    def clear(self) -> None:
-        """Evict everything that does not run now."""
-        with self._lock:
+    def clear(self) -> int:
+        """Evict everything that neither is pinned nor runs now; how many entries that was."""
+        with self._changing():
             self._look(self._clock())
-            for entry in list(self._entries.values()):
-                self._evict(entry, CLEARED)
+            return sum(self._evict(entry, CLEARED) for entry in list(self._entries.values()))
+
+    # -- by hand ----------------------------------------------------------------------------------
+
+    def _named(self, name: str) -> Entry:
+        """The entry whose name begins so. Raises CacheError unless there is exactly one."""
+        found = [entry for entry in self._entries.values() if entry.name.startswith(name)] if name else []
+        if len(found) != 1:
+            what = f"{len(found)} kernels in the code cache have names that begin with" if found else "the code cache has no kernel"
+            raise CacheError(f"{what} {name!r}", fix="bcvm.cache_info() lists them")
+        return found[0]
+
+    def pin(self, name: str) -> Entry:
+        """No rule evicts this entry any more, nor code equal to it that is made later. Raises CacheError where it is not there."""
+        with self._lock:
+            entry = self._named(name)
+            self.keep(entry.key)
+            return entry
+
+    def unpin(self, name: str) -> Entry:
+        """The rules are for this entry, too, from the next look on. Raises CacheError where it is not there."""
+        with self._lock:
+            entry = self._named(name)
+            entry.pinned = False
+            self._pins.pop(entry.key, None)
+            return entry
+
+    def keep(self, key: Hashable) -> None:
+        """As `pin`, by key, whether its code is there now or is still to come."""
+        with self._lock:
+            self._pins[key] = None
+            entry = self._entries.get(key)
+            if entry is not None:
+                entry.pinned = True
+
+    def evict(self, name: str) -> Entry:
+        """Forget this entry; its next call makes it again. Raises CacheError where it is not there, is pinned, or runs now."""
+        with self._changing():
+            self._look(self._clock())
+            entry = self._named(name)
+            if entry.pinned:
+                raise CacheError(f"{entry.label or name} is pinned", fix="unpin it first")
+            if not self._evict(entry, BY_HAND):
+                raise CacheError(f"{entry.label or name} runs now", fix="try again when the call is over")
+            return entry
 
     # -- figures ----------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         """What it holds and has done up to now."""
-        with self._lock:
-            self.look()
-            hits = self._earlier_hits + sum(entry.hits for entry in self._entries.values())
-            common = len(self._entries), self._bytes, hits, self._shared
-            return Figures(self._limits(), *common, dict(self._misses), dict(self._evictions), self._pinned)
+        return self.seen()[0]
+
+    def entries(self) -> list[Entry]:
+        """What it holds, the latest used first."""
+        return self.seen()[1]
+
+    def seen(self) -> tuple[Figures, list[Entry], list[Gone]]:
+        """(figures, entries, the latest evictions) at one look: `recent` of an entry are its calls since the one before."""
+        with self._changing():
+            self._look_now()
+            entries = sorted(self._entries.values(), key=lambda e: (-e.used_s, -e.number))
+            hits = self._earlier_hits + sum(entry.hits for entry in entries)
+            pinned = sum(entry.pinned for entry in entries)
+            counts = len(entries), self._bytes, hits, self._shared
+            figures = Figures(self._limits(), *counts, dict(self._misses), dict(self._evictions), self._put_off, pinned)
+            return figures, entries, list(self._log)
 
     def now(self) -> float:
         """The time that entries are dated by."""
@@ -262,12 +412,6 @@ class CodeCache:
     def held(self) -> tuple[int, int]:
         """(entries, bytes) as far as it knows without a look."""
         return len(self._entries), self._bytes
-
-    def entries(self) -> list[Entry]:
-        """What it holds, the latest used first."""
-        with self._lock:
-            self.look()
-            return sorted(self._entries.values(), key=lambda e: (-e.used_s, -e.number))
 
 
 code_cache = CodeCache(sweeps=True)

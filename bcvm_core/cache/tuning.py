@@ -45,6 +45,11 @@ class Outcome:
     peak_entries: int
     peak_bytes: int
 
+    @property
+    def hits(self) -> int:
+        """Calls that found their code."""
+        return self.calls - self.spliced
+
 
 class _Replayed:
     """The use of a kernel in a replay."""
@@ -53,6 +58,9 @@ class _Replayed:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.calls, self.held = kernel, 1, True
+
+    where = None
+    hot = False
 
     def total(self) -> int:
         return self.calls
@@ -65,10 +73,12 @@ class _Replayed:
         return True
 
 
-def replay(calls: Iterable[Call], limits: Limits) -> Outcome:
-    """What the calls would have done under `limits`."""
+def replay(calls: Iterable[Call], limits: Limits, pinned: Iterable[str] = ()) -> Outcome:
+    """What the calls would have done under `limits`, with kernels `pinned` by their keys."""
     now = 0.0
     cache = CodeCache(lambda: limits, lambda: now)
+    for key in pinned:
+        cache.keep(key)
     uses: dict[str, _Replayed] = {}
     count = spliced = again = peak_entries = peak_bytes = 0
     spent = 0.0

@@ -13,14 +13,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .. import config, dtypes
-from ..cache.memory import FIRST, SITE, code_cache
+from ..cache.memory import FIRST, SITE, About, code_cache
 from ..codegen.stencils.graph import NotFusable
 from ..codegen.stencils.kernel import engine
 from ..codegen.stencils.library import is_ready
 from ..fusion.segments import Segment
-from .clock import clock
-from .fuse import WAITING, FusedSite, Pattern, Use
-from .graphs import inputs_of, type_name
+from . import keys
+from .fuse import LOOKED_AT, WAITING, FusedSite, Pattern, Use
+from .graphs import inputs_of, pattern_text, type_name
 
 if TYPE_CHECKING:
     from ..codegen.rows.chain import Chain
@@ -55,7 +55,7 @@ class ChainSite(FusedSite):
             return None
         use = self.entries.get(types)
         entry = self._meet if use is None else use.fn
-        result = entry(*values) if not state & config.WATCHED else clock.measure(self, entry, values)
+        result = entry(*values) if not state & LOOKED_AT else self._looked_at(entry, values, types, state)
         if result is None:
             return None if self.parts is False else self._by_parts(values)
         if use is None:
@@ -150,7 +150,8 @@ class ChainSite(FusedSite):
         reason = SITE if self.uses else FIRST
         use = self.uses[made] = Use(made.entry, self, tuple([v.dtype for v in values]), made, ("chain", self.number, kind))
         use.splice_us = pattern.splice_us
-        code_cache.add(use.key, use, label="+".join(self.segment.names), splice_us=pattern.splice_us, reason=reason)
+        about = About("+".join(self.segment.names), pattern_text(pattern.inputs), keys.shapes_text(values))
+        code_cache.add(use.key, use, about, splice_us=pattern.splice_us, reason=reason)
 
     def forget(self, use: Use) -> None:
         """The chain was evicted."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from .. import config, dtypes
-from ..cache.memory import AHEAD, FIRST, SITE, code_cache
+from ..cache.memory import AHEAD, FIRST, SITE, About, code_cache
 from ..codegen import loops
 from ..codegen.stencils import kernel as kernels
 from ..codegen.stencils.graph import FusedGraph, Input, NotFusable
@@ -30,6 +30,7 @@ from .clock import Timing, clock
 from .graphs import inputs_of, numbered, pattern_of, pattern_text, repeated, shapes_text
 from .log import logger
 from .pool import pool
+from .recorded import recorded
 
 if TYPE_CHECKING:
     from ..codegen.rows.chain import Chain
@@ -43,6 +44,7 @@ _TIMED_CALLS: Final = 3
 RETRY_NS: Final = 50_000_000
 TIMEOUT: Final = "compile_timeout"
 WAITING: Final = "compiled"  # in the refusals that pass: stencils are on their way
+LOOKED_AT: Final = config.WATCHED | config.RECORDED  # calls that take the longer way
 
 
 @dataclass(slots=True)
@@ -89,6 +91,18 @@ class Use:
         if native is not None and native.owner is self:
             self.machine_calls += native.hits - native.base
             native.owner = None
+
+    @property
+    def where(self) -> tuple[str, str, int] | None:
+        """(function or cell, file, line) of the site, where it is known."""
+        site = self.site()
+        return None if site is None else site.where
+
+    @property
+    def hot(self) -> bool:
+        """Whether its kernel was hot, and better code runs some of its calls."""
+        heat = self.kernel.heat if isinstance(self.kernel, kernels.FusedKernel) else None
+        return heat is not None and heat.recompiled
 
     def total(self) -> int:
         """Calls up to now."""
@@ -193,7 +207,7 @@ class FusedSite:
             use = self._prepare(types, values)
         if use is None:
             return None
-        result = use.fn(*values) if not state & config.WATCHED else clock.measure(self, use.fn, values)
+        result = use.fn(*values) if not state & LOOKED_AT else self._looked_at(use.fn, values, types, state)
         if result is not None:
             use.calls += 1
         return result
@@ -209,6 +223,15 @@ class FusedSite:
         if parts is False or parts is True or config.plain.value & config.WATCHED:
             return None
         return parts(values)
+
+    def _looked_at(self, fn: Callable[..., Any], values: Sequence[Any], types: tuple[Any, ...], state: int) -> Any:
+        """`fn(*values)` while somebody measures calls, or writes down which there are."""
+        result = clock.measure(self, fn, values) if state & config.WATCHED else fn(*values)
+        if result is not None and state & config.RECORDED:
+            use = self.entries.get(types)
+            if use is not None and use.key is not None:
+                recorded.tell(self, use, values)
+        return result
 
     def _admitted(self, values: Sequence[Any], state: int) -> tuple[Any, ...] | None:
         """The element types of operands that may be fused while `config.plain` is `state`; None, and why not is noted."""
@@ -264,7 +287,7 @@ class FusedSite:
         self.waiting_ns = 0
         reason = SITE if self.entries else FIRST
         self.entries[types] = use = None if pattern.kernel is None else self._decided(types, pattern, values)
-        self._tell_cache(pattern, use, reason)
+        self._tell_cache(pattern, use, reason, values)
         return use
 
     def _wait(self, started_ns: int) -> None:
@@ -286,12 +309,13 @@ class FusedSite:
                 bus.emit(FellBack(self.segment.names, TIMEOUT))
             logger.debug("[BCVM] Run %s op by op, fallback_reason=%s", "+".join(self.segment.names), TIMEOUT)
 
-    def _tell_cache(self, pattern: Pattern, use: Use | None, reason: str) -> None:
+    def _tell_cache(self, pattern: Pattern, use: Use | None, reason: str, values: Sequence[Any] = ()) -> None:
         if use is None:
             code_cache.refused(pattern.reason)
         elif use.key is not None:
             use.splice_us = pattern.splice_us
-            code_cache.add(use.key, use, label="+".join(self.segment.names), splice_us=pattern.splice_us, reason=reason)
+            about = About("+".join(self.segment.names), pattern_text(pattern.inputs), keys.shapes_text(values) if values else "")
+            code_cache.add(use.key, use, about, splice_us=pattern.splice_us, reason=reason)
 
     def _decided(self, types: tuple[Any, ...], pattern: Pattern, values: Sequence[Any]) -> Use:
         """The use of a pattern's kernel, once it is settled which of its calls are looked at one by one."""

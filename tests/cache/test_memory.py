@@ -27,6 +27,7 @@ class FakeUse:
 
     def __init__(self, size: int = 100, running: bool = False) -> None:
         self.calls, self.size, self.running, self.dropped = 1, size, running, False
+        self.where, self.hot = None, False
 
     def total(self) -> int:
         return self.calls
@@ -160,7 +161,7 @@ def test_what_runs_now_is_pinned() -> None:
     bench = Bench(size=1)
     running = bench.add("running", running=True)
     bench.add("b")
-    assert bench.keys == {"running", "b"} and bench.cache.figures().pinned >= 1
+    assert bench.keys == {"running", "b"} and bench.cache.figures().put_off >= 1
     running.running = False
     bench.add("c")
     assert bench.keys == {"c"} and running.dropped

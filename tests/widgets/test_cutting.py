@@ -96,7 +96,8 @@ def test_the_report_has_text_graph_and_roof(notebook: Notebook, fusion: Fusion) 
     text, html = str(Report(sample, times=True)), Report(sample, times=True).html()
     assert "tanh [kernel 1] -> cumsum [by itself]" in text and "[REJECTED] small" in text
     assert re.search(r"one kernel: predicted .*, chosen, measured ", text)
-    assert html.count("<svg") == 2 and "GFLOP/s" in html and "<script" not in html
+    assert html.count("<svg") == 3 and "GFLOP/s" in html  # the graph, the roof, and the map of the code cache
+    assert "<script" not in html
     assert html == Report(sample, times=True).html()
     assert "kernel 1" not in str(Report(sample))
 

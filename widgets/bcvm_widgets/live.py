@@ -12,14 +12,18 @@ import anywidget
 import traitlets
 
 from . import protocol
+from .cache_messages import is_cache_command
 from .protocol import Status, is_command
 from .pump import Pump
 from .reports import Report
 from .sampling import Sample, Sampler
 from .watching import watch
 
-SCRIPTS = ("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js")
-STYLES = ("dashboard.css", "views.css")
+SCRIPTS = (
+    *("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js"),
+    *("codemap.js", "cachetable.js", "cache.js", "dashboard.js"),
+)
+STYLES = ("dashboard.css", "views.css", "cache.css")
 _STATIC = Path(__file__).parent / "static"
 
 
@@ -41,6 +45,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     figures = traitlets.Dict().tag(sync=True)
     latencies = traitlets.Dict().tag(sync=True)
     fusion = traitlets.Dict().tag(sync=True)
+    cache = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
@@ -58,6 +63,8 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
 
     def report(self, *, times: bool = False) -> Report:
         """The same content as text and HTML, for keeping. With `times` it differs from run to run."""
+        if times and self._sampler.cache.latest["what_if"] is None:
+            self._sampler.cache.replay()
         return Report(self._sampler.sample(), times=times)
 
     def pause(self) -> None:
@@ -90,11 +97,15 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     # --- views -----------------------------------------------------------------------------
 
     def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if is_cache_command(content):
+            self.send(self._sampler.cache.act(content))
+            self._pump.wake()
         if not is_command(content):
             return
         match content["command"]:
             case "shown":
                 self._views.add(content["view"])
+                self._sampler.cache.renew()
                 self._watch.open(on_cell=self._pump.wake)
                 self._pump.start()
                 self._pump.wake()

@@ -1,6 +1,6 @@
 """The messages between a dashboard in the kernel and its views in the browser: typed, and versioned.
 
-The kernel sends six kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
+The kernel sends seven kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
 notebook, starts with the latest of each; those that changed within one tick travel together:
 
 `listing`   what there is to see: source lines and instructions. Changes when another cell runs or a function joins.
@@ -8,19 +8,22 @@ notebook, starts with the latest of each; those that changed within one tick tra
 `figures`   how often and how long. Changes while a cell runs, at most `MAX_RATE_HZ` times a second.
 `latencies` dispatches and compiles as dots in time. Changes while something is dispatched, at most half as often.
 `fusion`    how regions were cut into kernels. Changes when something was decided or measured, at most once a second.
+`cache`     what the code cache holds, lets go and has been asked for (`cache_messages`). Changes at most half as often as `figures`.
 `status`    whether a cell runs, whether updates are paused.
 
 `choices` and `figures` belong to the `listing` of the same `generation`; a view drops those of another. Positions are implicit: the nth
 entry belongs to the nth instruction, or to the nth line, of the unit.
 
-A view sends `Command`s as custom messages. Each side checks `version` first: a view shows a notice instead of messages it can't read,
-the kernel ignores such commands. Within a version fields may be added, and both sides ignore fields they don't know; a change of
-meaning is a new version.
+A view sends `Command`s and `CacheCommand`s as custom messages; to the latter the kernel answers by a `CacheAnswer`. Each side checks
+`version` first: a view shows a notice instead of messages it can't read, the kernel ignores such commands. Within a version fields may
+be added, and both sides ignore fields they don't know; a change of meaning is a new version.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypedDict, TypeGuard, get_args
+
+from .cache_messages import Cache, CacheAnswer, CacheCommand, CacheEviction, CacheMemory, CacheRow, CacheTry, CacheWhatIf  # noqa: F401
 
 VERSION = 1
 MAX_RATE_HZ = 10

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import cutting, timing
+from . import cache_forms, cutting, timing
 from .protocol import Choice, Columns, Instruction, Unit
 from .sampling import Sample
 from .timing import duration
@@ -113,7 +113,8 @@ class Report:
             return NOTHING_YET
         parts = [f"BCVM: {summary(self.sample)}"]
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
-        parts += filter(None, [timing.text(self.sample.latencies), cutting.text(self.sample.fusion)] if self.times else [])
+        views = [timing.text(self.sample.latencies), cutting.text(self.sample.fusion), cache_forms.text(self.sample.cache)]
+        parts += filter(None, views if self.times else [])
         words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
         return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in self._legend()), *filter(None, [words])])
 
@@ -124,7 +125,8 @@ class Report:
         if not self.sample.listing["units"]:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
-        tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
+        views = timing.as_html(self.sample.latencies), cutting.as_html(self.sample.fusion), cache_forms.as_html(self.sample.cache)
+        tables += "".join(views) if self.times else ""
         legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in self._legend())
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
         return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}</div>"

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
 from . import cutting, protocol, timing
+from .cache_messages import Cache, empty_cache
+from .caching import CacheView
 from .glossary import glossary
 from .protocol import Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
 
@@ -27,6 +29,7 @@ class Sample:
     figures: Figures
     latencies: Latencies = field(default_factory=protocol.empty_latencies)
     fusion: Fusion = field(default_factory=protocol.empty_fusion)
+    cache: Cache = field(default_factory=empty_cache)
 
 
 class Sampler:
@@ -37,6 +40,7 @@ class Sampler:
         self._listing = protocol.empty_listing()
         self._latencies = protocol.empty_latencies()
         self._fusion = protocol.empty_fusion()
+        self.cache = CacheView(watch.cache)
         self._looks = 0
 
     def sample(self, *, often: bool = False) -> Sample:
@@ -50,10 +54,11 @@ class Sampler:
         self._looks += 1
         if not often or self._looks % 2 == 0:  # dots are many
             self._look_at_dots(units)
+            self.cache.look()
         if not often or self._looks % 10 == 0 or not self._fusion["regions"]:
             self._fusion = cutting.message(self.watch.splits(units))
         choices, figures = self._choices(units, measured), self._figures(units, measured)
-        return Sample(self._listing, choices, figures, self._latencies, self._fusion)
+        return Sample(self._listing, choices, figures, self._latencies, self._fusion, self.cache.latest)
 
     def _look_at_dots(self, units: list[Unit]) -> None:
         if self.watch.latencies.collect(self.watch.calls(units)):

@@ -9,14 +9,13 @@ idle while all others were used several times, so that a model that does not fit
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from ... import config
+from ... import config, locks
 from ...devices import written
 from ..loops import address
 from ..scratch import aligned
@@ -52,7 +51,7 @@ class KeptWeights:
         self.least = least
         self._known: dict[_Key, Kept] = {}
         self._met: OrderedDict[_Key, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
 
     def packed(self, b: _Array, size: int, pack: Callable[[int], None]) -> Kept | None:
         """b, the transpose of a weight in C order, in `size` bytes that `pack(address)` fills; None: it is not kept."""
@@ -122,10 +121,6 @@ class KeptWeights:
     def figures(self) -> dict[str, int]:
         """What is held now, how often a packed weight was used again, and how many were packed for good."""
         return {"held_bytes": self.held, "weights": len(self._known), "hits": self.hits, "packs": self.packs}
-
-    def renew(self) -> None:
-        """The child of a fork copied the lock as it was."""
-        self._lock = threading.Lock()
 
 
 weights = KeptWeights()

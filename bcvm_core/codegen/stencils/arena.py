@@ -34,6 +34,17 @@ def _rounded(size: int) -> int:
     return -(-size // step) * step
 
 
+def _joined(blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Blocks as (offset, bytes), by offset: those that touch as one."""
+    out: list[tuple[int, int]] = []
+    for at, size in blocks:
+        if out and out[-1][0] + out[-1][1] == at:
+            out[-1] = out[-1][0], out[-1][1] + size
+        else:
+            out.append((at, size))
+    return out
+
+
 class Arena:
     """`put` gives the address of a copy of some code, `free` takes it back."""
 
@@ -99,6 +110,13 @@ class Arena:
             split = 1 - max(sizes) / free if free else 0.0
             return {"used_bytes": self._used, "free_bytes": free, "unused_bytes": self.size - self._end, "fragmentation": split}
 
+    def gaps(self) -> tuple[int, list[tuple[int, int]]]:
+        """(the end of what was ever in use, the free blocks before it as (offset, bytes)), neighbours as one, by offset."""
+        with self._lock:
+            self._settle()
+            blocks = sorted((at, size) for size, places in self._free.items() for at in places)
+            return self._end, _joined(blocks)
+
     def reserve(self, size: int) -> int:
         """The offset of a free block of `size` bytes. Raises ArenaError when there is none."""
         block = _rounded(size)
@@ -143,14 +161,8 @@ class Arena:
         """Make one block of neighbours."""
         blocks = sorted((at, size) for size, places in self._free.items() for at in places)
         self._free = {}
-        start = length = 0
-        for at, size in [*blocks, (-1, 0)]:
-            if at == start + length and length:
-                length += size
-                continue
-            if length:
-                self._free.setdefault(length, []).append(start)
-            start, length = at, size
+        for at, size in _joined(blocks):
+            self._free.setdefault(size, []).append(at)
 
     def put(self, code: bytes | bytearray) -> int:
         """The offset of a block that holds `code`; code with relative holes is written with `view` after `reserve`."""

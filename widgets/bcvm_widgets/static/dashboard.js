@@ -17,6 +17,8 @@ class View {
       "change:figures": () => this.showFigures(),
       "change:latencies": () => this.showLatencies(),
       "change:fusion": () => this.showFusion(),
+      "change:cache": () => this.showCache(),
+      "msg:custom": (answer) => answer?.version === VERSION && answer.view === this.id && this.cache.hear(answer),
       "change:status": () => this.showStatus(),
     };
     for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -37,12 +39,17 @@ class View {
     clearTimeout(this.calm);
     clearTimeout(this.revealing);
     this.latencies.close();
+    this.cache.close();
     this.send("hidden");
   }
 
   send(command) {
+    this.post({ command, cell: this.model.get("status")?.cell ?? 0 });
+  }
+
+  post(content) {
     try {
-      this.model.send({ version: VERSION, command, view: this.id, cell: this.model.get("status")?.cell ?? 0 });
+      this.model.send({ version: VERSION, view: this.id, ...content });
     } catch {
       // no kernel behind a saved notebook
     }
@@ -74,6 +81,7 @@ class View {
     this.panes = make("div", { class: "bcvm-panes", role: "tabpanel" }, this.lines.element, this.code.element);
     this.latencies = new LatencyView();
     this.fusion = new FusionView();
+    this.cache = new CacheView((order) => this.post(order));
     this.detail = make("div", { class: "bcvm-detail" });
     this.legend = new Legend();
     this.notice = make("p", { class: "bcvm-notice", role: "note" });
@@ -95,8 +103,9 @@ class View {
         ["program", "Bytecode", program],
         ["latencies", "Tier latencies", this.latencies.element],
         ["fusion", "Fusion splits", this.fusion.element],
+        ["cache", "Code cache", this.cache.element],
       ],
-      () => [this.showLatencies(), this.showFusion()],
+      () => [this.showLatencies(), this.showFusion(), this.showCache()],
     );
     this.root = make(
       "section",
@@ -106,6 +115,7 @@ class View {
       program,
       this.latencies.element,
       this.fusion.element,
+      this.cache.element,
     );
     element.append(this.root);
   }
@@ -181,6 +191,7 @@ class View {
     if (!listing || this.held) return;
     this.showLatencies();
     this.showFusion();
+    this.showCache();
     const units = listing.units;
     this.say(
       units.length ? "" : "Run a cell with tensor work: its lines and the instructions they become appear here, while it runs.",
@@ -298,11 +309,12 @@ class View {
 
   showLatencies = () => this.showIn(this.latencies, "latencies");
   showFusion = () => this.showIn(this.fusion, "fusion");
+  showCache = () => this.showIn(this.cache, "cache");
 
   // The latest message, or while the picture is held the one that is shown.
   showIn(view, name) {
     const message = this.held && view.message ? view.message : this.read(name);
-    if (message) view.show(message);
+    if (message) view.show(message, this.held);
   }
 
   // The tabs say how the time divides; unless the user chose one, the busiest is open.
