@@ -8,7 +8,6 @@ idle while all others were used several times, so that a model that does not fit
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
@@ -124,6 +123,3 @@ class KeptWeights:
 
 
 weights = KeptWeights()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: weights.renew())
