@@ -153,6 +153,16 @@ def single_rows() -> list[tuple[str, Fit]]:
     return [
         ("EXP", ("(exp(r) - 1 - r) / r^2", _safe(lambda r: (mp.exp(r) - 1 - r) / r**2), square, 4, -half, half)),
         ("LOG", ("(log(1+f) - f + f^2/2) / f^3", _safe(lambda f: (mp.log(1 + f) - f + f * f / 2) / f**3), square, 7, low, high)),
+        ("EXP2", ("(2^r - 1) / r", _safe(lambda r: (mp.mpf(2) ** r - 1) / r), lambda r: abs(r) + mp.mpf("1e-9"), 5, -0.5001, 0.5001)),
+        (
+            "LOG1P",
+            (
+                "(log(1+e) - e) / e^2",
+                _safe(lambda e: (mp.log(1 + e) - e) / e**2),
+                lambda e: (e * e + mp.mpf("1e-9")) / (mp.log(1 + e) + mp.mpf("1e-9")),
+                *(9, 0.0, 1.0),
+            ),
+        ),
         ("ERF", ("erf(x)/x - 1 in x^2", _safe(lambda z: mp.erf(root(z)) / root(z) - 1), lambda _: mp.mpf(1), 5, 0.0, 0.81)),
         ("ERFC", ("-log(erfc(a))/a", lambda a: -mp.log(mp.erfc(a)) / a, lambda a: a * mp.erfc(a) / mp.erf(a), 6, 0.9, 3.95)),
         (

@@ -239,6 +239,35 @@ def gelu_tanh(b: SingleBuilder, x: V) -> Result:
     return _through(b, x, c, b.fma(c, error, b.fma(a, w, -c)), e.high, e.low, e.n)
 
 
+def exp2(b: SingleBuilder, x: V) -> Result:
+    limited = b.at_most(b.at_least(x, -151.0), 129.0)
+    n = (limited + MAGIC) - MAGIC
+    r = limited - n
+    y = b.scale(b.fma(r, horner(b, k.FIT32["EXP2"], r), 1.0), n)
+    exact = (r == 0.0) & (y != 0.0)
+    return Result(y, {"overflow": (y == INF) & (x < INF), "underflow": _tiny(b, y) & (x > -INF) & ~exact})
+
+
+def _softplus(b: SingleBuilder, x: V) -> V:
+    # max(x, 0) + log(1 + e), e = exp(-|x|); e matters up to x = 30
+    e = exp_of_negated(b, b.absolute(b.at_least(b.select(x < 30.0, x, 30.0), -104.5)))
+    open_ = b.at_least(x, 0.0)
+    sum_ = open_ + e
+    d = sum_ - open_
+    dropped = (open_ - (sum_ - d)) + (e - d)
+    return sum_ + b.fma(e, e * horner(b, k.FIT32["LOG1P"], e), b.select(x < 30.0, dropped, 0.0))
+
+
+def softplus(b: SingleBuilder, x: V) -> Result:
+    y = _softplus(b, x)
+    return Result(y, {"underflow": _tiny(b, y) & (x > -INF)})
+
+
+def logsigmoid(b: SingleBuilder, x: V) -> Result:
+    y = -_softplus(b, -x)
+    return Result(y, {"underflow": _tiny(b, y) & (x < INF)})
+
+
 SINGLE: Final[dict[str, SingleAlgorithm]] = {
-    function.__name__: function for function in (exp, log, sigmoid, silu, tanh, erf, gelu, gelu_tanh)
+    function.__name__: function for function in (exp, log, sigmoid, silu, tanh, erf, gelu, gelu_tanh, exp2, softplus, logsigmoid)
 }

@@ -106,7 +106,7 @@ def test_an_open_gate_gives_the_argument_itself(name: str) -> None:
     np.testing.assert_array_equal(run(name, x), x)
 
 
-@pytest.mark.parametrize("name", ["exp", "tanh", "log", "erf", "gelu", "gelu_tanh"])
+@pytest.mark.parametrize("name", ["exp", "tanh", "log", "erf", "gelu", "gelu_tanh", "exp2", "softplus"])
 def test_nan_keeps_its_bits(name: str) -> None:
     x = special("float32")
     x = x[np.isnan(x)]

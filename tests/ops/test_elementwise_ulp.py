@@ -51,6 +51,7 @@ BY_MPMATH: dict[str, Callable[[Any], Any]] = {
 
 # computed in float32; the others round a double once
 WORST = {"exp": 0.92, "log": 0.87, "sigmoid": 1.6, "silu": 1.7, "tanh": 1.8, "erf": 1.3, "gelu": 1.8, "gelu_tanh": 1.4}
+WORST |= {"exp2": 0.97, "softplus": 1.95, "logsigmoid": 1.95}
 
 
 def worst_allowed(name: str, dtype: Any) -> float:
