@@ -1,9 +1,8 @@
 """Which spliced kernels are kept: a bounded number, bytes and time, and figures of what became of requests.
 
 Warm calls do not come here: a kernel counts its calls where it is called, and the cache looks at those counts when a kernel is added
-(when somebody asks for figures, and now and then while nothing happens). What was called since the last look is as good as used now, so
-nothing goes within `ttl` of its last call, and what goes first is what was not called for the longest time, as far as looks can tell. Looks
-are at most an eighth of `ttl` apart, so what nobody calls is gone after a quarter more.
+(and when somebody asks for figures). What was called since the last look is as good as used now, so nothing goes within `ttl` of its
+last call, and what goes first is what was not called for the longest time, as far as looks can tell.
 
 Kernels of equal code are one entry, however many call sites run it. A kernel that runs now is not evicted; its code goes back to the
 arena when nobody holds it any more. Nor is one that was pinned, by whatever rule: a pin belongs to the code, so it outlives the call
@@ -12,9 +11,7 @@ sites, and code that is made again is pinned from the start.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
@@ -33,9 +30,6 @@ _REMEMBERED: Final = 4096  # keys of entries that went
 _LOGGED: Final = 256  # evictions that are told one by one
 _REASONS: Final = 64  # different reasons for having no kernel that are counted apart
 _OTHER: Final = "other reasons"
-_LOOKS: Final = 8  # within `ttl`
-_LONGEST_S: Final = 30.0  # between two: settings may change meanwhile
-_SHORTEST_S: Final = 0.02
 
 
 class Limits(NamedTuple):
@@ -172,16 +166,9 @@ def limits_now() -> Limits:
 
 
 class CodeCache:
-    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock.
+    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock."""
 
-    `sweeps`: a thread looks after entries that nobody calls, while there are any.
-    """
-
-    def __init__(
-        self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic, *, sweeps: bool = False
-    ) -> None:
-        self._sweeps = sweeps
-        self._sweeper: threading.Thread | None = None
+    def __init__(self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
         self._entries: dict[Hashable, Entry] = {}
         self._gone: OrderedDict[Hashable, str] = OrderedDict()
@@ -225,8 +212,6 @@ class CodeCache:
                 self._bytes += entry.code_bytes
             entry.uses.append(_Seen(weakref.ref(use), 0 if reason == AHEAD else 1))  # the call that asked is no sign of a second one
             self._trim(now)
-            if self._sweeps and (self._sweeper is None or not self._sweeper.is_alive()):  # a forked child has none
-                self._start_sweeper()
 
     def refused(self, reason: str) -> None:
         """A site has got no kernel, and why."""
@@ -245,21 +230,6 @@ class CodeCache:
         self._next_look = 0.0
         self._trim(self._clock())
 
-    def _start_sweeper(self) -> None:
-        sweeper = threading.Thread(target=self._sweep, name="bcvm-cache", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter is shutting down, or there are no more threads
-            sweeper.start()
-            self._sweeper = sweeper
-
-    def _sweep(self) -> None:
-        while True:
-            time.sleep(min(_LONGEST_S, max(_SHORTEST_S, self._limits().ttl_s / _LOOKS)))
-            self.look()
-            with self._lock:
-                if not self._entries:
-                    self._sweeper = None
-                    return
-
     def _trim(self, now: float) -> None:
         limits = self._limits()
         if len(self._entries) <= limits.size and self._bytes <= limits.code_bytes and now < self._next_look:
@@ -267,7 +237,7 @@ class CodeCache:
         self._look(now)
         for entry in [e for e in self._entries.values() if now - e.used_s > limits.ttl_s]:
             self._evict(entry, EXPIRED)
-        self._next_look = now + limits.ttl_s / _LOOKS
+        self._next_look = now + limits.ttl_s / 8
         if len(self._entries) > limits.size or self._bytes > limits.code_bytes:
             self._shrink(limits)
 
@@ -414,4 +384,4 @@ class CodeCache:
         return len(self._entries), self._bytes
 
 
-code_cache = CodeCache(sweeps=True)
+code_cache = CodeCache()

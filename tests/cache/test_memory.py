@@ -112,40 +112,6 @@ def test_expiry_needs_no_look_from_outside() -> None:
     assert idle.dropped
 
 
-def test_expiry_needs_no_traffic() -> None:
-    """Nobody adds anything, nobody asks: an idle entry goes by itself, one that is called stays, and in the end no thread is left."""
-    cache = CodeCache(lambda: Limits(10, 0.4, 10**6), sweeps=True)
-    idle, busy = FakeUse(), FakeUse()
-    cache.add("idle", idle)
-    cache.add("busy", busy)
-    sweeper = cache._sweeper
-    started = time.monotonic()
-    while not idle.dropped and time.monotonic() - started < 20:
-        busy.calls += 1
-        time.sleep(0.005)
-    assert idle.dropped and not busy.dropped and time.monotonic() - started >= 0.4
-    assert sweeper is not None
-    sweeper.join(20)
-    assert not sweeper.is_alive() and busy.dropped and cache.held == (0, 0)
-    cache.add("again", again := FakeUse())
-    assert cache._sweeper is not None and cache._sweeper.is_alive() and not again.dropped
-
-
-def test_the_code_cache_of_a_process_sweeps_also_in_a_forked_child() -> None:
-    assert code_cache._sweeps
-    cache = CodeCache(lambda: Limits(10, 0.2, 10**6), sweeps=True)
-    cache.add("parent", parent := FakeUse())
-    child = os.fork()
-    if not child:
-        cache.add("child", use := FakeUse())
-        deadline = time.monotonic() + 20
-        while not use.dropped and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os._exit(0 if use.dropped else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    del parent
-
-
 def test_bytes_are_bounded_and_the_newest_stays() -> None:
     bench = Bench(size=50, code_bytes=1000)
     for number in range(20):
