@@ -87,7 +87,9 @@ class Stress:
 
     def environment(self, cache: Path, **more: str) -> dict[str, str]:
         path = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        return {**os.environ, "PYTHONPATH": path, "BCVM_CACHE_DIR": str(cache), MARK: self.mark, **more}
+        # OpenBLAS stops its threads before a fork, and another thread that waits for them then waits for ever: NumPy's affair, so it has none
+        own = {"PYTHONPATH": path, "BCVM_CACHE_DIR": str(cache), MARK: self.mark, "OPENBLAS_NUM_THREADS": "1"}
+        return {**os.environ, **own, **more}
 
     def settle(self, cache: Path, known: Path | None = None) -> dict[str, Any]:
         """What a process that nobody disturbs says: digests, and the state of the cache. Raises StressError."""
