@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from IPython.core.display_functions import display
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from bcvm_core import cache_info
@@ -69,6 +70,10 @@ class BcvmMagics(Magics):
         try:
             for text in views.after_cell(self.cells, options):
                 print(text)
+            comparison = views.comparison(options)
+            if comparison is not None:
+                self.cells.latest_comparison = comparison
+                display(comparison)  # type: ignore[no-untyped-call]
         except BcvmError as error:  # the cell itself is over and has its status
             print(f"%%bcvm: {error}", file=sys.stderr)
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from bcvm_core.errors import BcvmError
 
 COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache")
+ENGINES = ("bcvm", "numpy", "pynative", "jit", "torch")  # `comparing.engines` says what they mean
 
 
 class MagicError(BcvmError):
@@ -82,6 +83,21 @@ def line_parser() -> MagicParser:
     return out
 
 
+def _engines(text: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in found if name not in ENGINES]
+    if unknown or not found:
+        wrong = f"no engine {unknown[0]!r}" if unknown else "no engine is named"
+        raise argparse.ArgumentTypeError(f"{wrong}; there are {', '.join(ENGINES)}")
+    return found
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10000")
+    return int(text)
+
+
 def cell_parser() -> MagicParser:
     """``%%bcvm``."""
     out = MagicParser(prog="%%bcvm", description="Run this cell through the VM, with options that end with the cell.")
@@ -91,6 +107,10 @@ def cell_parser() -> MagicParser:
     out.add_argument("--stats", action="store_true", help="print executions per op after it ran")
     out.add_argument("--profile", action="store_true", help="print calls and times per op, and compile work, after it ran")
     out.add_argument("--time", action="store_true", help="print how long it took")
+    names = ", ".join(ENGINES)
+    about = f"run it under other engines, too, and show times and whether their values agree; of {names}, with commas between"
+    out.add_argument("--compare", metavar="ENGINES", type=_engines, default=(), help=about)
+    out.add_argument("--rounds", metavar="N", type=_rounds, help="timed runs of each engine (default: up to 20, as many as 5 s allow)")
     return out
 
 
@@ -105,8 +125,10 @@ def candidates(line: str, functions: Callable[[], Iterable[str]]) -> list[str]:
     words = line.split()
     done, word = (words, "") if line[-1:].isspace() else (words[:-1], words[-1])
     match done:
+        case ["%%bcvm", *_, "--compare"]:
+            found: Iterable[str] = ENGINES
         case ["%%bcvm", *given]:
-            found: Iterable[str] = (flag for flag in flags_of(cell_parser()) if flag not in given)
+            found = (flag for flag in flags_of(cell_parser()) if flag not in given)
         case ["%bcvm"]:
             found = (*COMMANDS, "--help")
         case ["%bcvm", ("dis" | "stats" | "explain") as command, *given]:

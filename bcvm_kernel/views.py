@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import time
 from collections.abc import Iterator
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from bcvm_core.isa.program import Program
     from bcvm_core.vm.linked import Linker
     from bcvm_core.vm.stats import Stats
+
+    from .comparing.result import Comparison
 
 
 def object_named(cells: Cells, name: str) -> Any:
@@ -113,9 +114,18 @@ def _status_lines(cells: Cells) -> Iterator[str]:
         yield f"first-time work so far: {duration(cells.work.total_us)} ({cells.work.parts()}); a cell or shape seen before needs none"
 
 
+def comparison(options: CellOptions) -> Comparison | None:
+    """Run what ``%%bcvm --compare`` asked for, once the cell is over; None when the cell did not begin, or was interrupted."""
+    result = options.result
+    error = None if result is None else result.error_before_exec or result.error_in_exec
+    if options.comparing is None or result is None or isinstance(error, KeyboardInterrupt):
+        return None
+    return options.comparing.finish(options.filename, options.ended - options.started, error, result.result)
+
+
 def after_cell(cells: Cells, options: CellOptions) -> Iterator[str]:
     """What ``%%bcvm`` was asked to print when its cell has run."""
-    elapsed_us = (time.perf_counter() - options.started) * 1e6
+    elapsed_us = (options.ended - options.started) * 1e6
     if options.off and (options.dis or options.stats):
         yield "this cell ran as plain Python: no bytecode, nothing counted"
     elif options.dis:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,20 +15,6 @@ from bcvm_kernel.options import MagicError, candidates  # noqa: E402
 from bcvm_kernel.shell import Cells, cells_of, first_line_to_call, only_asks  # noqa: E402
 
 X = "import numpy as np\nx = np.arange(6.0).reshape(2, 3)"
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A fresh IPython with the extension loaded."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    monkeypatch.setattr(config.current, "enabled", True)
-    # No history file: IPython would write to it at exit, when the folder is gone.
-    out = InteractiveShell(ipython_dir=str(tmp_path), colors="nocolor", config=Config({"HistoryManager": {"enabled": False}}))
-    assert _run(out, "%load_ext bcvm_kernel") is None
-    yield out
-    _run(out, "%unload_ext bcvm_kernel")
 
 
 def _run(shell: Any, code: str) -> Any:
@@ -238,7 +222,9 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
         ("%bcvm dis f ", {"--object"}),
         ("%bcvm stats -o ", {"f", "g"}),
         ("%bcvm stats -o f ", set()),
-        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--help"}),
+        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--compare", "--rounds", "--help"}),
+        ("%%bcvm --compare ", {"bcvm", "numpy", "pynative", "jit", "torch"}),
+        ("%%bcvm --time --compare py", {"pynative"}),
         ("%%bcvm --off --o", set()),
         ("%%bcvm --off --st", {"--strict", "--stats"}),
     ],
