@@ -157,6 +157,24 @@ def cache_tune(args: argparse.Namespace) -> int:
     return 0
 
 
+def report(args: argparse.Namespace) -> int:
+    """Print a recorded run of a dashboard as text, or write it as one HTML file."""
+    from bcvm_widgets.page import page
+    from bcvm_widgets.reports import Report
+    from bcvm_widgets.runs import read
+
+    run = read(args.run)
+    if args.output is None:
+        print(Report(run.sample(), times=True))
+        return 0
+    try:
+        Path(args.output).write_text(page(run), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {args.output}: {error.strerror}") from None
+    print(f"{args.output}: {Path(args.output).stat().st_size:,} bytes")
+    return 0
+
+
 def kernel_install(args: argparse.Namespace) -> int:
     """Write the kernel spec `bcvm` where Jupyter looks for it."""
     from bcvm_kernel import install
@@ -443,6 +461,10 @@ def build_parser() -> argparse.ArgumentParser:
     actions = sub.add_subparsers(metavar="ACTION")
     tune = command("tune", cache_tune, "replay a recorded workload over settings of the cache in memory, and recommend some", into=actions)
     tune.add_argument("file", metavar="FILE", help='what `with bcvm.record("workload.rec"): ...` wrote')
+
+    sub = command("report", report, "show a recorded run of the dashboard as text, or as one HTML file that opens offline")
+    sub.add_argument("run", metavar="RUN.json", help='what board.save("run.json") or `with bcvm_widgets.recording("run.json"):` wrote')
+    sub.add_argument("-o", "--output", metavar="FILE.html", help="write the HTML file, with the views and a time slider")
 
     sub = command("kernel", kernel_help, "manage the Jupyter kernel")
     actions = sub.add_subparsers(metavar="ACTION")

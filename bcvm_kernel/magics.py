@@ -53,6 +53,8 @@ class BcvmMagics(Magics):
                 return views.statistics(self.cells, options.name)
             case "stats":
                 print(views.statistics(self.cells, options.name).table())
+            case "report":
+                return views.report(options.run, options.output, options.times)
             case _:
                 print(views.status(self.cells))
         return None
@@ -70,6 +72,8 @@ class BcvmMagics(Magics):
         try:
             for text in views.after_cell(self.cells, options):
                 print(text)
+            if options.recording is not None:
+                options.recording.run.save(options.recording.path)
             comparison = views.comparison(options)
             if comparison is not None:
                 self.cells.latest_comparison = comparison

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from bcvm_core.errors import BcvmError
 
-COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache")
+COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache", "report")
 ENGINES = ("bcvm", "numpy", "pynative", "jit", "torch")  # `comparing.engines` says what they mean
 
 
@@ -80,6 +80,10 @@ def line_parser() -> MagicParser:
     stats = commands.add_parser("stats", help="executions per op, by CALL_OP and by CALL_HOST")
     stats.add_argument("name", nargs="?", help="a function of this notebook; without it the cells so far")
     stats.add_argument("-o", "--object", action="store_true", help="return the Stats instead of printing them")
+    report = commands.add_parser("report", help="show the content of a dashboard now, or of a recorded run; or write it as one HTML file")
+    report.add_argument("run", nargs="?", help="a file that a dashboard's save, or --record, wrote; without it the latest cell")
+    report.add_argument("-o", "--output", metavar="FILE", help="write an HTML file that opens offline, with the views")
+    report.add_argument("-t", "--times", action="store_true", help="with times, which differ from run to run")
     return out
 
 
@@ -107,6 +111,7 @@ def cell_parser() -> MagicParser:
     out.add_argument("--stats", action="store_true", help="print executions per op after it ran")
     out.add_argument("--profile", action="store_true", help="print calls and times per op, and compile work, after it ran")
     out.add_argument("--time", action="store_true", help="print how long it took")
+    out.add_argument("--record", metavar="FILE", help="write what a dashboard would show meanwhile to a file; `report` shows it")
     names = ", ".join(ENGINES)
     about = f"run it under other engines, too, and show times and whether their values agree; of {names}, with commas between"
     out.add_argument("--compare", metavar="ENGINES", type=_engines, default=(), help=about)

@@ -28,6 +28,7 @@ from .work import FirstTimeWork
 
 if TYPE_CHECKING:
     from bcvm_core.profiler import Profile
+    from bcvm_widgets.recorder import Recording
 
     from .comparing.result import Comparison
     from .comparing.rounds import Comparing
@@ -72,6 +73,7 @@ class CellOptions:
     stats: bool = False
     time: bool = False
     profile: bool = False
+    record: str | None = None
     compare: tuple[str, ...] = ()
     rounds: int | None = None
     started: float = 0.0
@@ -79,6 +81,7 @@ class CellOptions:
     filename: str | None = None  # of its code, once some has been compiled
     result: Any = None  # IPython's, once it is over
     comparing: Comparing | None = None
+    recording: Recording | None = None
     measured: Profile | None = None
     undo: tuple[bool, bool] = (True, False)  # the switch of functions and strictness before the cell
 
@@ -176,6 +179,10 @@ class Cells:
             from .comparing.rounds import Comparing
 
             options.comparing = Comparing(self, self._running()[-1].raw_cell, options.compare, options.rounds)
+        if options.record is not None:
+            import bcvm_widgets
+
+            options.recording = bcvm_widgets.recording(options.record).__enter__()
         options.started = time.perf_counter()
         options.undo = (config.current.enabled, self.door.strict)
         config.current.enabled = not options.off
@@ -191,6 +198,8 @@ class Cells:
             options.ended = time.perf_counter()
             if options.measured is not None:
                 options.measured.__exit__(None, None, None)
+            if options.recording is not None:
+                options.recording.stop()
             config.current.enabled, self.door.strict = options.undo
             self._thread.options = None
         return options

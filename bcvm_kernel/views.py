@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from bcvm_core.isa.program import Program
     from bcvm_core.vm.linked import Linker
     from bcvm_core.vm.stats import Stats
+    from bcvm_widgets.reports import Report
 
     from .comparing.result import Comparison
 
@@ -78,6 +80,25 @@ def statistics(cells: Cells, name: str | None) -> Stats:
     """Executions per op: of a function, or of everything in this session."""
     found: Stats = cells.door.stats() if name is None else _linker(cells, name).stats.snapshot()
     return found
+
+
+def report(run: str | None, output: str | None, times: bool) -> Report | None:
+    """What a dashboard would show now, or a recorded run; with `output` written as an HTML file instead. Raises BcvmError."""
+    import bcvm_widgets
+    from bcvm_widgets import runs
+    from bcvm_widgets.page import page
+    from bcvm_widgets.reports import Report
+
+    recorded = None if run is None else runs.read(run)
+    shown = bcvm_widgets.report(times=times) if recorded is None else Report(recorded.sample(), times=times)
+    if output is None:
+        return shown
+    try:
+        Path(output).write_text(page(recorded or runs.of_sample(shown.sample)), encoding="utf-8")
+    except OSError as error:
+        raise MagicError(f"cannot write {output}: {error.strerror}", fix="choose a folder that exists and can be written to") from None
+    print(f"{output} is written")
+    return None
 
 
 def name_cells(cells: Cells, text: str) -> str:

@@ -59,8 +59,8 @@ FLOORS: dict[str, int] = {
     "bcvm_kernel": 9,
 }
 
-# The one call upstairs, made lazily: `bcvm kernel install` hands over to the kernel's own installer.
-UPSTAIRS = {("bcvm_core.cli", "bcvm_kernel")}
+# Calls upstairs, made lazily: `bcvm kernel install` hands over to the kernel's own installer, `bcvm report` to the views' static forms.
+UPSTAIRS = {("bcvm_core.cli", name) for name in ("bcvm_kernel", "bcvm_widgets.page", "bcvm_widgets.reports", "bcvm_widgets.runs")}
 
 DOOR = 7
 # What floors 8 and 9 import of the core: the doors, the words of floor 0 and the text form; names for annotations may come from anywhere.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("IPython")
 
 from bcvm_core import config  # noqa: E402
-from bcvm_core.errors import StrictError  # noqa: E402
+from bcvm_core.errors import BcvmError, StrictError  # noqa: E402
 from bcvm_kernel.options import MagicError, candidates  # noqa: E402
 from bcvm_kernel.shell import Cells, cells_of, first_line_to_call, only_asks  # noqa: E402
 
@@ -176,6 +177,28 @@ def test_listings_name_no_temporary_file(shell: Any, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("f (<cell>)")
 
 
+def test_reports_of_now_and_of_a_recorded_cell(shell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "y = x * 2 + 1")
+    assert "MUL_CONST" in str(_run(shell, "%bcvm report"))
+    run, page = tmp_path / "run.json", tmp_path / "page.html"
+    _run(shell, f"%%bcvm --record {run}\nz = x - 3\nz.sum()")
+    assert "SUB_CONST" in str(_run(shell, f"%bcvm report {run}"))
+    capsys.readouterr()
+    assert _run(shell, f"%bcvm report {run} -o {page}") is None
+    assert capsys.readouterr().out == f"{page} is written\n" and "SUB_CONST" in page.read_text(encoding="utf-8")
+    _run(shell, f"%bcvm report -o {page}")
+    assert "SUB_CONST" in page.read_text(encoding="utf-8")
+    with pytest.raises(ZeroDivisionError):
+        _run(shell, f"%%bcvm --record {run}\nz = x * 5\n1 / 0")
+    assert "MUL_CONST" in str(_run(shell, f"%bcvm report {run}"))
+    for wrong in (f"%bcvm report {page}", f"%bcvm report -o {tmp_path}/no/x.html", f"%%bcvm --record {tmp_path}/no/x.json\nx = None"):
+        with pytest.raises(BcvmError) as caught:
+            _run(shell, wrong)
+        assert caught.value.fix
+    assert _run(shell, "x is not None")
+
+
 @pytest.mark.parametrize("magic", ["%bcvm -h", "%bcvm dis --help", "%%bcvm -h\n1 / 0"])
 def test_help_prints_and_does_nothing(shell: Any, capsys: pytest.CaptureFixture[str], magic: str) -> None:
     assert _run(shell, magic) is None
@@ -214,7 +237,7 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "--help"}),
+        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "report", "--help"}),
         ("%bcvm s", {"status", "stats"}),
         ("%bcvm dis ", {"f", "g", "--object"}),
         ("%bcvm explain f", {"f"}),
@@ -222,7 +245,7 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
         ("%bcvm dis f ", {"--object"}),
         ("%bcvm stats -o ", {"f", "g"}),
         ("%bcvm stats -o f ", set()),
-        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--compare", "--rounds", "--help"}),
+        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--record", "--compare", "--rounds", "--help"}),
         ("%%bcvm --compare ", {"bcvm", "numpy", "pynative", "jit", "torch"}),
         ("%%bcvm --time --compare py", {"pynative"}),
         ("%%bcvm --off --o", set()),

@@ -13,10 +13,14 @@ from bcvm_core.version import __version__
 from .protocol import VERSION as PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    import os
+
     from .live import Dashboard
+    from .recorder import Recording
+    from .replaying import Replay
     from .reports import Report
 
-__all__ = ["PROTOCOL_VERSION", "Dashboard", "__version__", "dashboard", "report"]
+__all__ = ["PROTOCOL_VERSION", "Dashboard", "__version__", "dashboard", "recording", "replay", "report"]
 
 
 def dashboard(*functions: Any) -> Dashboard:
@@ -37,6 +41,20 @@ def report(*functions: Any, times: bool = False) -> Report:
     from .watching import watch
 
     return Report(Sampler(watch(functions)).sample(), times=times)
+
+
+def recording(path: str | os.PathLike[str], *functions: Any) -> Recording:
+    """``with recording("run.json"): ...``: write down what a dashboard would show meanwhile. Raises as `dashboard`, and RunError."""
+    from .recorder import Recording
+
+    return Recording(path, functions)
+
+
+def replay(path: str | os.PathLike[str]) -> Replay:
+    """A recorded run in the views of a dashboard. Display it by ending a cell with it. Raises RunError."""
+    from .replaying import Replay
+
+    return Replay(path)
 
 
 def __getattr__(name: str) -> Any:

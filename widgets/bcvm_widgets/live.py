@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import signal
 import threading
+import time
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 
+from bcvm_core.errors import BcvmError
+
 from . import protocol
+from .assets import script, style
 from .protocol import Status, is_command
 from .pump import Pump
 from .reports import Report
+from .runs import Run
 from .sampling import Sample, Sampler
-from .watching import watch
+from .watching import status_of, watch
 
-SCRIPTS = ("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js")
-STYLES = ("dashboard.css", "views.css")
-_STATIC = Path(__file__).parent / "static"
-
-
-def script() -> str:
-    """The view's ES module, put together from its files."""
-    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
+if TYPE_CHECKING:
+    from .replaying import Replay
 
 
 class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
@@ -35,7 +36,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     """
 
     _esm = script()
-    _css = "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+    _css = style()
     listing = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     figures = traitlets.Dict().tag(sync=True)
@@ -48,6 +49,8 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._sampler = Sampler(self._watch)
         self._lock = threading.Lock()
         self._views: set[str] = set()
+        self._said = ""
+        self._run = Run()  # so far; what is sent is taken down, at most four times a second
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
@@ -59,6 +62,19 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     def report(self, *, times: bool = False) -> Report:
         """The same content as text and HTML, for keeping. With `times` it differs from run to run."""
         return Report(self._sampler.sample(), times=times)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run since a view was opened, to be shown again by `replay`. Raises RunError."""
+        with self._lock:
+            self._note(self._sampler.sample(), at_once=True)
+            self._run.save(path)
+
+    @staticmethod
+    def replay(path: str | os.PathLike[str]) -> Replay:
+        """A recorded run in the same views. Raises RunError."""
+        from .replaying import Replay
+
+        return Replay(path)
 
     def pause(self) -> None:
         """Keep the picture as it is; the cell runs on."""
@@ -108,6 +124,17 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
                 self.resume()
             case "stop":
                 self.stop(content["cell"])
+            case "save":
+                self._save_beside_the_notebook()
+
+    def _save_beside_the_notebook(self) -> None:
+        path = next(path for n in itertools.count(1) if not (path := Path(f"run-{n}.json")).exists())
+        try:
+            self.save(path)
+            self._said = f"saved as {path}"
+        except BcvmError as error:
+            self._said = str(error)
+        self._pump.wake()
 
     def _rest(self) -> None:
         self._pump.stop()
@@ -127,6 +154,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
             if not self._paused:
                 sample = self._sampler.sample(often=status["running"])
                 new |= _traits(sample)
+                self._note(sample, at_once="status" in new)
             changed = {name: value for name, value in new.items() if value != getattr(self, name)}
             if changed:
                 with self.hold_sync():
@@ -134,16 +162,11 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
                         setattr(self, name, value)
             return status["running"]
 
+    def _note(self, sample: Sample, *, at_once: bool) -> None:
+        self._run.note(time.perf_counter() * 1000, {**_traits(sample), "status": self._status()}, at_once=at_once)
+
     def _status(self) -> Status:
-        running = self._watch.running_us()
-        elapsed = running if running is not None else self._watch.took_us()
-        return {
-            "version": protocol.VERSION,
-            "running": running is not None,
-            "cell": self._watch.running_cell() or 0,
-            "paused": self._paused,
-            "elapsed_us": round(elapsed, 1),
-        }
+        return status_of(self._watch, paused=self._paused, said=self._said)
 
 
 def _traits(sample: Sample) -> dict[str, Any]:
