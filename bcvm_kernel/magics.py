@@ -23,6 +23,7 @@ class BcvmMagics(Magics):
     def __init__(self, shell: Any, cells: Cells) -> None:
         super().__init__(shell)
         self.cells = cells
+        self._docked: Any = None
         cells.after_cell.append(self.report)
 
     @no_var_expand
@@ -53,11 +54,24 @@ class BcvmMagics(Magics):
                 return views.statistics(self.cells, options.name)
             case "stats":
                 print(views.statistics(self.cells, options.name).table())
+            case "watch":
+                self._watch(options.state == "on")
             case "report":
                 return views.report(options.run, options.output, options.times)
             case _:
                 print(views.status(self.cells))
         return None
+
+    def _watch(self, on: bool) -> None:
+        """Close the docked dashboard, if there is one, and open another."""
+        before, self._docked = self._docked, None
+        if before is not None:
+            before.close()
+        elif not on:
+            print("no dashboard is docked")
+        if on:
+            self._docked = views.docked()
+            display(self._docked)  # type: ignore[no-untyped-call]
 
     def _cell(self, line: str, cell: str) -> None:
         options = parse_cell_options(line)

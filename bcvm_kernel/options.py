@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from bcvm_core.errors import BcvmError
 
-COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache", "report")
+COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache", "report", "watch")
 ENGINES = ("bcvm", "numpy", "pynative", "jit", "torch")  # `comparing.engines` says what they mean
 
 
@@ -84,6 +84,8 @@ def line_parser() -> MagicParser:
     report.add_argument("run", nargs="?", help="a file that a dashboard's save, or --record, wrote; without it the latest cell")
     report.add_argument("-o", "--output", metavar="FILE", help="write an HTML file that opens offline, with the views")
     report.add_argument("-t", "--times", action="store_true", help="with times, which differ from run to run")
+    watch = commands.add_parser("watch", help="dock a dashboard beside the notebook, or close it again")
+    watch.add_argument("state", nargs="?", choices=("on", "off"), default="on", help="`off` closes it")
     return out
 
 
@@ -136,6 +138,8 @@ def candidates(line: str, functions: Callable[[], Iterable[str]]) -> list[str]:
             found = (flag for flag in flags_of(cell_parser()) if flag not in given)
         case ["%bcvm"]:
             found = (*COMMANDS, "--help")
+        case ["%bcvm", "watch"]:
+            found = ("on", "off")
         case ["%bcvm", ("dis" | "stats" | "explain") as command, *given]:
             names = [] if any(not text.startswith("-") for text in given) else sorted(functions())
             flag = {"explain": "--brief"}.get(command, "--object")

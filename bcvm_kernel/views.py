@@ -101,6 +101,16 @@ def report(run: str | None, output: str | None, times: bool) -> Report | None:
     return None
 
 
+def docked() -> Any:
+    """A dashboard that docks itself beside the notebook when it is displayed. Raises MagicError without the package that it needs."""
+    import bcvm_widgets
+
+    try:
+        return bcvm_widgets.dashboard(docked=True)
+    except ImportError as error:
+        raise MagicError(f"the dashboard needs {error.name}", fix="pip install 'bcvm[lab]'") from None
+
+
 def name_cells(cells: Cells, text: str) -> str:
     """`text` with ``<cell>`` for the files that IPython pretends cells to be: what is printed again is the same.
 

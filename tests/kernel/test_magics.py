@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,24 @@ def test_reports_of_now_and_of_a_recorded_cell(shell: Any, tmp_path: Path, capsy
     assert _run(shell, "x is not None")
 
 
+def test_watch_docks_one_dashboard_and_closes_it(shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anywidget", reason="the dashboard needs the extra `lab`")
+    shown: list[Any] = []
+    monkeypatch.setattr("bcvm_kernel.magics.display", shown.append)
+    _run(shell, "%bcvm watch")
+    _run(shell, "%bcvm watch on")
+    assert [type(board).__name__ for board in shown] == ["Dashboard"] * 2 and all(board.docked for board in shown)
+    assert [board.comm is None for board in shown] == [True, False]  # the first one is closed
+    _run(shell, "%bcvm watch off")
+    assert shown[1].comm is None and capsys.readouterr().out == ""
+    _run(shell, "%bcvm watch off")
+    assert capsys.readouterr().out == "no dashboard is docked\n"
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.delitem(sys.modules, "bcvm_widgets.live")
+    with pytest.raises(MagicError, match="anywidget"):
+        _run(shell, "%bcvm watch")
+
+
 @pytest.mark.parametrize("magic", ["%bcvm -h", "%bcvm dis --help", "%%bcvm -h\n1 / 0"])
 def test_help_prints_and_does_nothing(shell: Any, capsys: pytest.CaptureFixture[str], magic: str) -> None:
     assert _run(shell, magic) is None
@@ -237,11 +256,12 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "report", "--help"}),
+        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "report", "watch", "--help"}),
         ("%bcvm s", {"status", "stats"}),
         ("%bcvm dis ", {"f", "g", "--object"}),
         ("%bcvm explain f", {"f"}),
         ("%bcvm on ", set()),
+        ("%bcvm watch o", {"on", "off"}),
         ("%bcvm dis f ", {"--object"}),
         ("%bcvm stats -o ", {"f", "g"}),
         ("%bcvm stats -o f ", set()),

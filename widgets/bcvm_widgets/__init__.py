@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOL_VERSION", "Dashboard", "__version__", "dashboard", "recording", "replay", "report"]
 
 
-def dashboard(*functions: Any) -> Dashboard:
+def dashboard(*functions: Any, docked: bool = False) -> Dashboard:
     """A dashboard of this notebook's cells, and of `functions` that run through the VM. Display it by ending a cell with it.
 
+    `docked`: in a panel beside the notebook, in JupyterLab and Notebook 7; elsewhere it is shown where the cell shows it.
     Raises BcvmError in a process that runs no notebook of ours when no functions are given, LoweringError for functions that
     don't run through the VM.
     """
     from .live import Dashboard
 
-    return Dashboard(*functions)
+    return Dashboard(*functions, docked=docked)
 
 
 def report(*functions: Any, times: bool = False) -> Report:

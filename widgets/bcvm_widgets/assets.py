@@ -6,7 +6,7 @@ from pathlib import Path
 
 SCRIPTS = (
     "words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js", "player.js",
-    "start.js",
+    "dock.js", "start.js",
 )  # fmt: skip
 STYLES = ("dashboard.css", "views.css", "player.css")
 _STATIC = Path(__file__).parent / "static"

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
     """Source lines and the instructions they became, with tier, kernel, executions and times; see `protocol`.
 
-    `functions`: jitted functions to show besides the cells of the notebook. While no view is open nothing is measured, sent or run.
+    `functions`: jitted functions to show besides the cells of the notebook. `docked`: beside the notebook, where the front end has room.
+    While no view is open nothing is measured, sent or run.
     """
 
     _esm = script()
@@ -43,8 +44,9 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     latencies = traitlets.Dict().tag(sync=True)
     fusion = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
+    docked = traitlets.Bool().tag(sync=True)
 
-    def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
+    def __init__(self, *functions: Any, docked: bool = False, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
         self._watch = watch(functions)
         self._sampler = Sampler(self._watch)
         self._lock = threading.Lock()
@@ -54,7 +56,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
-        super().__init__(**_traits(sample), status=self._status())
+        super().__init__(**_traits(sample), status=self._status(), docked=docked)
         self.on_msg(self._receive)
 
     # --- what can be asked of it -----------------------------------------------------------

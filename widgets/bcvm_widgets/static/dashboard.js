@@ -65,8 +65,8 @@ class View {
     });
     this.save = make(
       "button",
-      { type: "button", class: "bcvm-button bcvm-stop", title: "Write the run so far to a file beside the notebook", onclick: () => this.send("save") },
-      "⭳ Save",
+      { type: "button", class: "bcvm-button bcvm-save", title: "Write the run so far to a file beside the notebook", onclick: () => this.send("save") },
+      "Save",
     );
     this.said = make("span", { class: "bcvm-said", role: "status" });
     for (const control of [this.pause, this.stop, this.save]) control.hidden = Boolean(this.model.recorded); // no kernel to be told
