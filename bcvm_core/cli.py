@@ -114,6 +114,7 @@ def machine(args: argparse.Namespace) -> int:
     """Print the figures that times are predicted by, measured at first."""
     from . import config
     from .fusion import machines
+    from .progress import bar
 
     given = config.current.machine
     if given is not None and args.again:
@@ -121,7 +122,7 @@ def machine(args: argparse.Namespace) -> int:
     if given is not None:
         found, source = machines.in_force().machine, given
     else:
-        found, new = machines.measured(again=args.again)
+        found, new = machines.measured(again=args.again, progress=bar("measuring", None if args.progress else False))
         kept = machines.read() == found
         source = str(machines.path()) if kept else "not kept: the cache folder can't be written"
         source = f"{'measured now' if new else 'measured earlier'}, {source}"
@@ -153,7 +154,7 @@ def cache_tune(args: argparse.Namespace) -> int:
         calls = workload.read(args.file)
     except OSError as error:
         raise UsageError(f"cannot read {args.file}: {error.strerror}") from None
-    print(workload.tuning_report(calls))
+    print(workload.tuning_report(calls, None if args.progress else False))
     return 0
 
 
@@ -456,10 +457,13 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--again", action="store_true", help="measure again, and keep that instead")
     sub.add_argument("--json", action="store_true", help="print JSON, in the form that BCVM_MACHINE takes")
 
+    sub.add_argument("--no-progress", dest="progress", action="store_false", help="show no progress bar")
+
     sub = command("cache", cache, "check the code cache on disk, and print what lies in it")
     sub.add_argument("--clear", action="store_true", help="delete it, for all versions; it is made again when it is needed")
     actions = sub.add_subparsers(metavar="ACTION")
     tune = command("tune", cache_tune, "replay a recorded workload over settings of the cache in memory, and recommend some", into=actions)
+    tune.add_argument("--no-progress", dest="progress", action="store_false", help="show no progress bar")
     tune.add_argument("file", metavar="FILE", help='what `with bcvm.record("workload.rec"): ...` wrote')
 
     sub = command("report", report, "show a recorded run of the dashboard as text, or as one HTML file that opens offline")

@@ -42,6 +42,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.clamp": 7,
     "bcvm_core.warmup": 7,
     "bcvm_core.profiler": 7,
+    "bcvm_core.progress": 7,
     "bcvm_core.tracing": 7,
     "bcvm_core.workload": 7,
     "bcvm_core.budget": 7,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.utils.capture import capture_output
 
 from bcvm_core import config, ready
+from bcvm_core.progress import bar
 
 from ..options import MagicError
 from .engines import NEEDS, CellCode, Converted, Engine, Numpy, UnfitError, Vm
@@ -100,7 +101,7 @@ class Comparing:
             ready(READY_S)  # else kernels that its first run asked for would be compiled beside the others
             self._once(self.engines[0], outcomes["bcvm"])
         began = time.perf_counter()
-        for number in range(self.rounds or MOST_ROUNDS):
+        for number in bar("comparing")(range(self.rounds or MOST_ROUNDS)):
             if self.rounds is None and number >= FEWEST_ROUNDS and time.perf_counter() - began > ENOUGH_S:
                 break
             turn = number % max(1, len(alive))
