@@ -104,6 +104,16 @@ def test_a_long_run_is_bounded_and_whole() -> None:
     assert len(large.frames) == 2 and large.state()["figures"]["call_op"] == 9
 
 
+def test_large_messages_are_left_out_first() -> None:
+    run = Run(max_bytes=50_000)
+    for n in range(2000):
+        dots = {**protocol.empty_latencies(), "lost": n, "texts": [["x" * 2000, "", ""]]}
+        run.note(n * 250.0, {**_fake(n), "latencies": dots})
+    with_dots = [frame for frame in run.frames if "latencies" in frame.parts]
+    assert len(run.text()) < 51_000 and len(run.frames) > 60 and 3 < len(with_dots) < 20
+    assert "latencies" in run.frames[0].parts and run.state()["latencies"]["lost"] > 1500
+
+
 def test_the_same_messages_give_the_same_bytes() -> None:
     def made() -> Run:
         run = Run()

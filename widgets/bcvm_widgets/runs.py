@@ -3,7 +3,8 @@
 A run file has a JSON object on each line, with sorted keys: first what it is (`format`, `version`, the `protocol` of its messages), then
 frames (`at_ms`, and those messages that have changed since the frame before), last the number of frames. Times are those of the run, with
 pauses in which nothing changed cut to a second; no date, no name of a machine. The same run gives the same bytes. A file takes at most
-`MAX_BYTES`: of a longer run every other frame is left out, as often as needed, and what is left still covers all of it.
+`MAX_BYTES`: of a longer run every other frame is left out, as often as needed (first those of dots and splits, where they take most of
+it), and what is left still covers all of it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ MAX_FILE_BYTES: Final = 64_000_000
 INTERVAL_MS: Final = 250.0
 _LONGEST_PAUSE_MS: Final = 1000.0
 KINDS: Final[dict[str, Any]] = {**get_type_hints(Sample), "status": protocol.Status}  # what a frame may hold
-_SELDOM: Final = {name: 1000.0 for name in KINDS if name not in ("listing", "choices", "figures", "status")}  # large ones, ms apart
+_LARGE: Final = tuple(name for name in KINDS if name not in ("listing", "choices", "figures", "status"))
+_LARGE_INTERVAL_MS: Final = 1000.0
 
 
 class RunError(BcvmError):
@@ -60,6 +62,7 @@ class Run:
     frames: list[Frame] = field(default_factory=list)
     max_bytes: int = MAX_BYTES
     interval_ms: float = INTERVAL_MS
+    large_interval_ms: float = _LARGE_INTERVAL_MS
     _latest: dict[str, Any] = field(default_factory=dict)
     _noted_ms: dict[str, float] = field(default_factory=dict)
     _last_ms: float = 0.0  # by the clock of the caller
@@ -72,7 +75,7 @@ class Run:
             return
         changed = {name: value for name, value in messages.items() if name in KINDS and value != self._latest.get(name)}
         if not at_once:
-            changed = {n: v for n, v in changed.items() if n not in self._noted_ms or now_ms - self._noted_ms[n] >= _SELDOM.get(n, 0.0)}
+            changed = {name: value for name, value in changed.items() if name not in _LARGE or self._due(name, now_ms)}
         if not changed:
             return
         at_ms = self.frames[-1].at_ms + min(max(passed, 0.0), max(_LONGEST_PAUSE_MS, self.interval_ms)) if self.frames else 0.0
@@ -81,6 +84,9 @@ class Run:
         self._last_ms = now_ms
         self._add(Frame(round(at_ms), {name: _written(value) for name, value in changed.items()}))
 
+    def _due(self, name: str, now_ms: float) -> bool:
+        return name not in self._noted_ms or now_ms - self._noted_ms[name] >= self.large_interval_ms
+
     def _add(self, frame: Frame) -> None:
         self.frames.append(frame)
         self._size += frame.size
@@ -88,6 +94,23 @@ class Run:
             self._thin()
 
     def _thin(self) -> None:
+        """Leave out what a reader misses least."""
+        large = sum(len(text) for frame in self.frames for name, text in frame.parts.items() if name in _LARGE)
+        if 2 * large <= self._size or not self._thin_large():
+            self._thin_frames()
+        self._size = sum(frame.size for frame in self.frames)
+
+    def _thin_large(self) -> bool:
+        """Every other of the large messages goes, but for the first and the last of each kind; whether there were any to go."""
+        holders = {name: [frame for frame in self.frames if name in frame.parts] for name in _LARGE}
+        going = [(name, frame) for name, frames in holders.items() for frame in frames[1:-1:2]]
+        for name, frame in going:
+            del frame.parts[name]
+        self.frames = [frame for frame in self.frames if frame.parts]
+        self.large_interval_ms *= 2
+        return bool(going)
+
+    def _thin_frames(self) -> None:
         """Each second frame goes into the one behind it; the first and the last stay."""
         first, *rest = self.frames
         kept = [first]
@@ -96,7 +119,6 @@ class Run:
         for earlier, later in zip(rest[start::2], rest[start + 1 :: 2], strict=True):
             kept.append(Frame(later.at_ms, {**earlier.parts, **later.parts}))
         self.frames, self.interval_ms = kept, 2 * self.interval_ms
-        self._size = sum(frame.size for frame in kept)
 
     # -- reading it ---------------------------------------------------------------------------------
 
