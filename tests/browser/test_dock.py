@@ -42,12 +42,16 @@ def _runs(root: Any) -> int:
     return max((int(text.replace(",", "")) for text in texts if text), default=0)
 
 
-@pytest.mark.parametrize("sidebar", [True, False])
-def test_it_is_docked_live_and_closed_again(open_notebook: Any, lab: Any, pictures: Path, sidebar: bool) -> None:
+def _write(lab: Any) -> None:
     nbformat = pytest.importorskip("nbformat")
     notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "bcvm", "display_name": "BCVM", "language": "python"}})
     notebook.cells = [nbformat.v4.new_code_cell(text.strip()) for text in CELLS]
     nbformat.write(notebook, lab.folder / "dock.ipynb")
+
+
+@pytest.mark.parametrize("sidebar", [True, False])
+def test_it_is_docked_live_and_closed_again(open_notebook: Any, lab: Any, pictures: Path, sidebar: bool) -> None:
+    _write(lab)
     page = open_notebook("dock.ipynb", sidebar=sidebar)
     page.page.set_viewport_size({"width": 1400, "height": 800})
     _run(page, 0)
@@ -84,6 +88,18 @@ def test_it_is_docked_live_and_closed_again(open_notebook: Any, lab: Any, pictur
     page.wait(lambda: dock.count() == 0, "the end", 10)
     page.wait(lambda: shell.bounding_box()["width"] == 1100, "the room", 5)
     assert page.foreign == []
+
+
+def test_without_room_it_says_so_and_is_shown_in_the_cell(open_notebook: Any, lab: Any) -> None:
+    _write(lab)
+    page = open_notebook("dock.ipynb", sidebar=False)
+    page.page.evaluate("() => { document.getElementById('main').id = 'other'; }")  # a front end of another kind
+    _run(page, 0)
+    _run(page, 1)
+    output = page.page.locator(".jp-OutputArea-output", has_text="There is no room beside the notebook in this front end")
+    output.wait_for(timeout=20_000)
+    assert output.locator(".bcvm-dashboard").count() == 1 and page.page.locator("aside.bcvm-dock").count() == 0
+    assert output.get_by_role("button", name="Dock it beside the notebook").count() == 0
 
 
 def _beside(page: Any, shell: Any, panel: Any) -> None:

@@ -9,7 +9,7 @@ class Dock {
   constructor(model, element) {
     this.model = model;
     this.home = element;
-    this.shell = document.querySelector("body > #main");
+    this.shell = document.querySelector("body > #main.lm-Widget");
     this.onResize = () => this.place(this.width);
     if (this.shell) this.open();
     else this.settle("There is no room beside the notebook in this front end, so the dashboard is shown here.");
