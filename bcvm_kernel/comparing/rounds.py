@@ -6,7 +6,9 @@ import ast
 import inspect
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -172,3 +174,11 @@ def _nothing_native() -> Iterator[None]:
             os.dup2(before, stream)
             os.close(before)
         os.close(nowhere)
+        _keep_interrupts()
+
+
+def _keep_interrupts() -> None:
+    """MindSpore, when it has compiled a graph, takes Ctrl-C for itself and ends the process: Python's handler is put in again."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)

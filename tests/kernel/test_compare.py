@@ -217,6 +217,20 @@ def test_the_kernel_shows_the_cells_own_output_once_and_then_the_comparison(kern
     assert kernel.run("len(log), float(x[0, 0])").text == "(1, 0.0)"
 
 
+@pytest.mark.mindspore
+def test_the_stop_button_works_after_a_graph_was_compiled(start: Any) -> None:
+    pytest.importorskip("mindspore")
+    kernel = start()
+    kernel.run(SETUP)
+    kernel.run("%%bcvm --compare jit --rounds 1\ny = step(x)")
+    message_id = kernel.send("%%bcvm --compare jit --rounds 10000\ny = step(x)\nprint('go', flush=True)")
+    kernel.wait_for_output(message_id, "go")
+    time.sleep(4.0)
+    kernel.manager.interrupt_kernel()
+    assert "Interrupted" in kernel.wait(message_id, 20.0).displayed[0]["text/plain"]
+    assert kernel.run("1 + 1").text == "2"
+
+
 def test_the_stop_button_ends_a_comparison(kernel: Any) -> None:
     kernel.run(SETUP + "import time")
     message_id = kernel.send("%%bcvm --compare numpy --rounds 10000\nlog.append(1)\ntime.sleep(0.01)\nprint('go', flush=True)")

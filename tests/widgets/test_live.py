@@ -154,7 +154,7 @@ def test_commands_of_another_version_are_ignored(live: Recorder) -> None:
     assert not clock.on
 
 
-def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook) -> None:
+def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook, pythons_interrupts: None) -> None:
     def stop(*cell: int) -> None:
         thread = threading.Thread(target=live.board.stop, args=cell)
         thread.start()
