@@ -114,6 +114,7 @@ def machine(args: argparse.Namespace) -> int:
     """Print the figures that times are predicted by, measured at first."""
     from . import config
     from .fusion import machines
+    from .progress import bar
 
     given = config.current.machine
     if given is not None and args.again:
@@ -121,7 +122,7 @@ def machine(args: argparse.Namespace) -> int:
     if given is not None:
         found, source = machines.in_force().machine, given
     else:
-        found, new = machines.measured(again=args.again)
+        found, new = machines.measured(again=args.again, progress=bar("measuring", None if args.progress else False))
         kept = machines.read() == found
         source = str(machines.path()) if kept else "not kept: the cache folder can't be written"
         source = f"{'measured now' if new else 'measured earlier'}, {source}"
@@ -153,7 +154,25 @@ def cache_tune(args: argparse.Namespace) -> int:
         calls = workload.read(args.file)
     except OSError as error:
         raise UsageError(f"cannot read {args.file}: {error.strerror}") from None
-    print(workload.tuning_report(calls))
+    print(workload.tuning_report(calls, None if args.progress else False))
+    return 0
+
+
+def report(args: argparse.Namespace) -> int:
+    """Print a recorded run of a dashboard as text, or write it as one HTML file."""
+    from bcvm_widgets.page import page
+    from bcvm_widgets.reports import Report
+    from bcvm_widgets.runs import read
+
+    run = read(args.run)
+    if args.output is None:
+        print(Report(run.sample(), times=True))
+        return 0
+    try:
+        Path(args.output).write_text(page(run), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {args.output}: {error.strerror}") from None
+    print(f"{args.output}: {Path(args.output).stat().st_size:,} bytes")
     return 0
 
 
@@ -438,11 +457,18 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--again", action="store_true", help="measure again, and keep that instead")
     sub.add_argument("--json", action="store_true", help="print JSON, in the form that BCVM_MACHINE takes")
 
+    sub.add_argument("--no-progress", dest="progress", action="store_false", help="show no progress bar")
+
     sub = command("cache", cache, "check the code cache on disk, and print what lies in it")
     sub.add_argument("--clear", action="store_true", help="delete it, for all versions; it is made again when it is needed")
     actions = sub.add_subparsers(metavar="ACTION")
     tune = command("tune", cache_tune, "replay a recorded workload over settings of the cache in memory, and recommend some", into=actions)
+    tune.add_argument("--no-progress", dest="progress", action="store_false", help="show no progress bar")
     tune.add_argument("file", metavar="FILE", help='what `with bcvm.record("workload.rec"): ...` wrote')
+
+    sub = command("report", report, "show a recorded run of the dashboard as text, or as one HTML file that opens offline")
+    sub.add_argument("run", metavar="RUN.json", help='what board.save("run.json") or `with bcvm_widgets.recording("run.json"):` wrote')
+    sub.add_argument("-o", "--output", metavar="FILE.html", help="write the HTML file, with the views and a time slider")
 
     sub = command("kernel", kernel_help, "manage the Jupyter kernel")
     actions = sub.add_subparsers(metavar="ACTION")

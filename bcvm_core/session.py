@@ -111,6 +111,11 @@ class CellSession:
             _log.debug("grouping a cell failed", exc_info=True)
         return module
 
+    @staticmethod
+    def grouped(body: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements as `transform` groups them, for code that runs a cell's statements once more without its being a new cell."""
+        return _group(body)
+
     def compile_node(self, node: ast.AST, filename: str, compile_plain: Compile) -> types.CodeType:
         """Compile one top-level node (in a Module, Interactive, or Expression as `%time` has it), linked by the types in the namespace.
 
@@ -238,7 +243,7 @@ class CellSession:
     def _note(self, table: SiteTable) -> None:
         """A statement of the running cell has these sites; one linked before has run before."""
         record = self._running_here()
-        if record is not None:
+        if record is not None and not any(known is table for known in record.tables):
             self._remember_runs(record, table)
             record.tables.append(table)
 

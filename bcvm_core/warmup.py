@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from .errors import Decline, HintError, LoweringError
 from .frontend.annotations import annotations_of
 from .isa.hints import Aligned, ShapeHint
 from .jit import linker_of
+from .progress import Bar, bar
 from .readiness import ready
 from .vm.linked import Linker
 from .vm.region import Region
@@ -50,14 +51,15 @@ def warmup(
     shapes: Iterable[int | Shape | Mapping[str, int | Shape]] = TYPICAL,
     dtypes: Any = None,
     *,
-    progress: Callable[[Sequence[Any]], Iterable[Any]] | None = None,
+    progress: bool | Bar | None = None,
     wait_s: float = 180.0,
 ) -> Warmed:
     """Fill the caches of a jitted function for `shapes`, and say what was done.
 
     Each of `shapes` is a size (of the first dim that the annotations leave open), a shape (of every tensor parameter), or sizes and shapes
     by parameter. `dtypes`: one element type, or those by parameter; else that of the annotation or of what came before, else float32.
-    `progress` wraps the list of shapes as `tqdm.tqdm` does. Stencils that are being compiled are waited for, `wait_s` at the longest.
+    `progress`: False for no bar, True for one even if nobody looks, or what wraps the list of shapes as `tqdm.tqdm` does. Stencils that
+    are being compiled are waited for, `wait_s` at the longest.
     Raises LoweringError for what is not jitted, HintError where shapes don't follow or break the function's own hints.
     """
     linker = linker_of(getattr(function, "__func__", function))
@@ -70,7 +72,7 @@ def warmup(
     ready(wait_s)
     done, spliced = Warmed(), _kernels(linker)
     good: set[int] = set()
-    for example in progress(examples) if progress is not None else examples:
+    for example in bar("warm-up", progress)(examples):
         good |= _walk(linker, example, done)
         done.shapes += 1
     done.regions, done.kernels = len(good), _kernels(linker) - spliced

@@ -20,6 +20,7 @@ from .cache.memory import name_of
 from .cache.tuning import Call, Kernel
 from .errors import BcvmError
 from .profiler import place_text
+from .progress import Bar, bar
 from .tiers.fuse import FusedSite, Use
 from .tiers.recorded import recorded
 from .version import __version__
@@ -126,14 +127,14 @@ def _calls(lines: list[str]) -> Iterator[Call]:
             yield Call(float(at), kernels[kernel], int(site), shapes[operands])
 
 
-def tuning_report(calls: list[Call]) -> str:
-    """What replaying a workload says, as text: a table of settings, and what is recommended."""
+def tuning_report(calls: list[Call], progress: bool | Bar | None = False) -> str:
+    """What replaying a workload says, as text: a table of settings, and what is recommended. `progress`: as of `bcvm.warmup`."""
     from .cache.memory import limits_now
 
     if not calls:
         return "no calls of fused kernels were recorded"
     now = limits_now()
-    outcomes, best = tuning.tune(calls, now)
+    outcomes, best = tuning.tune(calls, now, bar("tuning", progress))
     sites, shapes = len({call.site for call in calls}), len({(call.site, call.shapes) for call in calls})
     kernels = len({call.kernel.key for call in calls})
     lines = [

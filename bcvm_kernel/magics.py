@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from IPython.core.display_functions import display
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from bcvm_core import cache_info
@@ -22,6 +23,7 @@ class BcvmMagics(Magics):
     def __init__(self, shell: Any, cells: Cells) -> None:
         super().__init__(shell)
         self.cells = cells
+        self._docked: Any = None
         cells.after_cell.append(self.report)
 
     @no_var_expand
@@ -52,9 +54,24 @@ class BcvmMagics(Magics):
                 return views.statistics(self.cells, options.name)
             case "stats":
                 print(views.statistics(self.cells, options.name).table())
+            case "watch":
+                self._watch(options.state == "on")
+            case "report":
+                return views.report(options.run, options.output, options.times)
             case _:
                 print(views.status(self.cells))
         return None
+
+    def _watch(self, on: bool) -> None:
+        """Close the docked dashboard, if there is one, and open another."""
+        before, self._docked = self._docked, None
+        if before is not None:
+            before.close()
+        elif not on:
+            print("no dashboard is docked")
+        if on:
+            self._docked = views.docked()
+            display(self._docked)  # type: ignore[no-untyped-call]
 
     def _cell(self, line: str, cell: str) -> None:
         options = parse_cell_options(line)
@@ -69,6 +86,12 @@ class BcvmMagics(Magics):
         try:
             for text in views.after_cell(self.cells, options):
                 print(text)
+            if options.recording is not None:
+                options.recording.run.save(options.recording.path)
+            comparison = views.comparison(options)
+            if comparison is not None:
+                self.cells.latest_comparison = comparison
+                display(comparison)  # type: ignore[no-untyped-call]
         except BcvmError as error:  # the cell itself is over and has its status
             print(f"%%bcvm: {error}", file=sys.stderr)
 

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from bcvm_core.errors import BcvmError
 
-COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache")
+COMMANDS = ("on", "off", "status", "dis", "explain", "stats", "cache", "report", "watch")
+ENGINES = ("bcvm", "numpy", "pynative", "jit", "torch")  # `comparing.engines` says what they mean
 
 
 class MagicError(BcvmError):
@@ -79,7 +80,28 @@ def line_parser() -> MagicParser:
     stats = commands.add_parser("stats", help="executions per op, by CALL_OP and by CALL_HOST")
     stats.add_argument("name", nargs="?", help="a function of this notebook; without it the cells so far")
     stats.add_argument("-o", "--object", action="store_true", help="return the Stats instead of printing them")
+    report = commands.add_parser("report", help="show the content of a dashboard now, or of a recorded run; or write it as one HTML file")
+    report.add_argument("run", nargs="?", help="a file that a dashboard's save, or --record, wrote; without it the latest cell")
+    report.add_argument("-o", "--output", metavar="FILE", help="write an HTML file that opens offline, with the views")
+    report.add_argument("-t", "--times", action="store_true", help="with times, which differ from run to run")
+    watch = commands.add_parser("watch", help="dock a dashboard beside the notebook, or close it again")
+    watch.add_argument("state", nargs="?", choices=("on", "off"), default="on", help="`off` closes it")
     return out
+
+
+def _engines(text: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in found if name not in ENGINES]
+    if unknown or not found:
+        wrong = f"no engine {unknown[0]!r}" if unknown else "no engine is named"
+        raise argparse.ArgumentTypeError(f"{wrong}; there are {', '.join(ENGINES)}")
+    return found
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10000")
+    return int(text)
 
 
 def cell_parser() -> MagicParser:
@@ -91,6 +113,11 @@ def cell_parser() -> MagicParser:
     out.add_argument("--stats", action="store_true", help="print executions per op after it ran")
     out.add_argument("--profile", action="store_true", help="print calls and times per op, and compile work, after it ran")
     out.add_argument("--time", action="store_true", help="print how long it took")
+    out.add_argument("--record", metavar="FILE", help="write what a dashboard would show meanwhile to a file; `report` shows it")
+    names = ", ".join(ENGINES)
+    about = f"run it under other engines, too, and show times and whether their values agree; of {names}, with commas between"
+    out.add_argument("--compare", metavar="ENGINES", type=_engines, default=(), help=about)
+    out.add_argument("--rounds", metavar="N", type=_rounds, help="timed runs of each engine (default: up to 20, as many as 5 s allow)")
     return out
 
 
@@ -105,10 +132,14 @@ def candidates(line: str, functions: Callable[[], Iterable[str]]) -> list[str]:
     words = line.split()
     done, word = (words, "") if line[-1:].isspace() else (words[:-1], words[-1])
     match done:
+        case ["%%bcvm", *_, "--compare"]:
+            found: Iterable[str] = ENGINES
         case ["%%bcvm", *given]:
-            found: Iterable[str] = (flag for flag in flags_of(cell_parser()) if flag not in given)
+            found = (flag for flag in flags_of(cell_parser()) if flag not in given)
         case ["%bcvm"]:
             found = (*COMMANDS, "--help")
+        case ["%bcvm", "watch"]:
+            found = ("on", "off")
         case ["%bcvm", ("dis" | "stats" | "explain") as command, *given]:
             names = [] if any(not text.startswith("-") for text in given) else sorted(functions())
             flag = {"explain": "--brief"}.get(command, "--object")

@@ -28,6 +28,10 @@ from .work import FirstTimeWork
 
 if TYPE_CHECKING:
     from bcvm_core.profiler import Profile
+    from bcvm_widgets.recorder import Recording
+
+    from .comparing.result import Comparison
+    from .comparing.rounds import Comparing
 
 log = logging.getLogger("bcvm_kernel")
 log.addHandler(logging.NullHandler())  # else Python prints what nobody handles to stderr, which is the cell's
@@ -43,6 +47,8 @@ class CellDoor(Protocol):
     strict: bool
 
     def transform(self, module: ast.Module) -> ast.Module: ...
+
+    def grouped(self, body: list[ast.stmt]) -> list[ast.stmt]: ...
 
     def compile_node(self, node: ast.AST, filename: str, compile_plain: Callable[[ast.AST], CodeType]) -> CodeType: ...
 
@@ -67,7 +73,15 @@ class CellOptions:
     stats: bool = False
     time: bool = False
     profile: bool = False
+    record: str | None = None
+    compare: tuple[str, ...] = ()
+    rounds: int | None = None
     started: float = 0.0
+    ended: float = 0.0
+    filename: str | None = None  # of its code, once some has been compiled
+    result: Any = None  # IPython's, once it is over
+    comparing: Comparing | None = None
+    recording: Recording | None = None
     measured: Profile | None = None
     undo: tuple[bool, bool] = (True, False)  # the switch of functions and strictness before the cell
 
@@ -134,6 +148,7 @@ class Cells:
         self.owner = "kernel"
         self.enabled_before = config.current.enabled
         self.work = FirstTimeWork()
+        self.latest_comparison: Comparison | None = None
         self.after_cell: list[Callable[[CellOptions], None]] = []
         self.leave_interruptible: Callable[[], None] = lambda: None
         self._thread = threading.local()
@@ -158,6 +173,16 @@ class Cells:
         """Options of the running cell hold from here to its end."""
         if self.options is not None:
             raise MagicError("%%bcvm inside a %%bcvm cell", fix="give all options on the first line")
+        if options.compare and options.off:
+            raise MagicError("--off leaves the cell to Python, and --compare runs it under bcvm", fix="give one of the two")
+        if options.compare:
+            from .comparing.rounds import Comparing
+
+            options.comparing = Comparing(self, self._running()[-1].raw_cell, options.compare, options.rounds)
+        if options.record is not None:
+            import bcvm_widgets
+
+            options.recording = bcvm_widgets.recording(options.record).__enter__()
         options.started = time.perf_counter()
         options.undo = (config.current.enabled, self.door.strict)
         config.current.enabled = not options.off
@@ -170,8 +195,11 @@ class Cells:
         """The cell is over, and with it its options; returns them."""
         options = self.options
         if options is not None:
+            options.ended = time.perf_counter()
             if options.measured is not None:
                 options.measured.__exit__(None, None, None)
+            if options.recording is not None:
+                options.recording.stop()
             config.current.enabled, self.door.strict = options.undo
             self._thread.options = None
         return options
@@ -207,6 +235,8 @@ class Cells:
 
     def compile(self, plain: Callable[..., CodeType], source: Any, filename: str, symbol: str) -> CodeType:
         """Compile one top-level node, linked when the hooks are on and it came from a cell."""
+        if self.options is not None:
+            self.options.filename = filename
         if not (self.active and isinstance(source, ast.Module | ast.Interactive | ast.Expression)):
             return plain(source, filename, symbol)
         try:
@@ -248,6 +278,7 @@ class Cells:
             log.exception("the end of a cell was not noted")
         options = self.end()
         if options is not None:
+            options.result = result
             for report in self.after_cell:
                 report(options)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 import sys
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from bcvm_core.isa.program import Program
     from bcvm_core.vm.linked import Linker
     from bcvm_core.vm.stats import Stats
+    from bcvm_widgets.reports import Report
+
+    from .comparing.result import Comparison
 
 
 def object_named(cells: Cells, name: str) -> Any:
@@ -79,6 +82,35 @@ def statistics(cells: Cells, name: str | None) -> Stats:
     return found
 
 
+def report(run: str | None, output: str | None, times: bool) -> Report | None:
+    """What a dashboard would show now, or a recorded run; with `output` written as an HTML file instead. Raises BcvmError."""
+    import bcvm_widgets
+    from bcvm_widgets import runs
+    from bcvm_widgets.page import page
+    from bcvm_widgets.reports import Report
+
+    recorded = None if run is None else runs.read(run)
+    shown = bcvm_widgets.report(times=times) if recorded is None else Report(recorded.sample(), times=times)
+    if output is None:
+        return shown
+    try:
+        Path(output).write_text(page(recorded or runs.of_sample(shown.sample)), encoding="utf-8")
+    except OSError as error:
+        raise MagicError(f"cannot write {output}: {error.strerror}", fix="choose a folder that exists and can be written to") from None
+    print(f"{output} is written")
+    return None
+
+
+def docked() -> Any:
+    """A dashboard that docks itself beside the notebook when it is displayed. Raises MagicError without the package that it needs."""
+    import bcvm_widgets
+
+    try:
+        return bcvm_widgets.dashboard(docked=True)
+    except ImportError as error:
+        raise MagicError(f"the dashboard needs {error.name}", fix="pip install 'bcvm[lab]'") from None
+
+
 def name_cells(cells: Cells, text: str) -> str:
     """`text` with ``<cell>`` for the files that IPython pretends cells to be: what is printed again is the same.
 
@@ -113,9 +145,18 @@ def _status_lines(cells: Cells) -> Iterator[str]:
         yield f"first-time work so far: {duration(cells.work.total_us)} ({cells.work.parts()}); a cell or shape seen before needs none"
 
 
+def comparison(options: CellOptions) -> Comparison | None:
+    """Run what ``%%bcvm --compare`` asked for, once the cell is over; None when the cell did not begin, or was interrupted."""
+    result = options.result
+    error = None if result is None else result.error_before_exec or result.error_in_exec
+    if options.comparing is None or result is None or isinstance(error, KeyboardInterrupt):
+        return None
+    return options.comparing.finish(options.filename, options.ended - options.started, error, result.result)
+
+
 def after_cell(cells: Cells, options: CellOptions) -> Iterator[str]:
     """What ``%%bcvm`` was asked to print when its cell has run."""
-    elapsed_us = (time.perf_counter() - options.started) * 1e6
+    elapsed_us = (options.ended - options.started) * 1e6
     if options.off and (options.dis or options.stats):
         yield "this cell ran as plain Python: no bytecode, nothing counted"
     elif options.dis:

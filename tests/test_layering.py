@@ -43,6 +43,7 @@ FLOORS: dict[str, int] = {
     "bcvm_core.clamp": 7,
     "bcvm_core.warmup": 7,
     "bcvm_core.profiler": 7,
+    "bcvm_core.progress": 7,
     "bcvm_core.tracing": 7,
     "bcvm_core.workload": 7,
     "bcvm_core.budget": 7,
@@ -61,8 +62,8 @@ FLOORS: dict[str, int] = {
     "bcvm_kernel": 9,
 }
 
-# The one call upstairs, made lazily: `bcvm kernel install` hands over to the kernel's own installer.
-UPSTAIRS = {("bcvm_core.cli", "bcvm_kernel")}
+# Calls upstairs, made lazily: `bcvm kernel install` hands over to the kernel's own installer, `bcvm report` to the views' static forms.
+UPSTAIRS = {("bcvm_core.cli", name) for name in ("bcvm_kernel", "bcvm_widgets.page", "bcvm_widgets.reports", "bcvm_widgets.runs")}
 
 DOOR = 7
 # What floors 8 and 9 import of the core: the doors, the words of floor 0 and the text form; names for annotations may come from anywhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -107,9 +107,14 @@ def alternatives(calls: Sequence[Call], now: Limits) -> list[Limits]:
     return list(dict.fromkeys(tried))
 
 
-def tune(calls: Sequence[Call], now: Limits) -> tuple[list[Outcome], Outcome]:
-    """(outcomes of all alternatives, the recommended one): the least memory among those whose splicing takes hardly more than the least."""
-    outcomes = [replay(calls, limits) for limits in alternatives(calls, now)]
+def tune(
+    calls: Sequence[Call], now: Limits, progress: Callable[[Sequence[Limits]], Iterable[Limits]] = lambda tried: tried
+) -> tuple[list[Outcome], Outcome]:
+    """(outcomes of all alternatives, the recommended one): the least memory among those whose splicing takes hardly more than the least.
+
+    `progress` wraps the list of alternatives.
+    """
+    outcomes = [replay(calls, limits) for limits in progress(alternatives(calls, now))]
     least = min(outcome.splice_us for outcome in outcomes)
     good = [outcome for outcome in outcomes if outcome.splice_us <= least * TOLERANCE]
     return outcomes, min(good, key=lambda o: (o.peak_bytes, o.limits.size, o.limits.ttl_s))

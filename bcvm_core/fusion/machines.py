@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -79,14 +80,14 @@ def from_file(path: Path) -> Machine:
         raise MachineError(f"cannot read the figures in {path}: {error}", fix="unset BCVM_MACHINE, or name a file") from None
 
 
-def measured(*, again: bool = False) -> tuple[Machine, bool]:
-    """The figures of this machine, and whether they were measured just now; `again`: whatever is kept."""
+def measured(*, again: bool = False, progress: Callable[[Sequence[int]], Iterable[int]] = lambda rounds: rounds) -> tuple[Machine, bool]:
+    """The figures of this machine, and whether they were measured just now; `again`: whatever is kept. `progress` wraps the rounds."""
     kept = None if again else read()
     if kept is not None:
         return kept, False
     from .measuring import measure
 
-    found = measure()
+    found = measure(progress=progress)
     write(found)
     _known.clear()
     return found, True

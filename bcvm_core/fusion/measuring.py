@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -42,8 +42,11 @@ _BINARY: Final = ("multiply", "add", "divide")
 Probe = Callable[[], float]  # one measurement: nanoseconds, or a rate
 
 
-def measure(rounds: int = ROUNDS) -> Machine:
-    """The machine as it is now. Stencils that are not there yet are waited for first, for half a minute at most."""
+def measure(rounds: int = ROUNDS, progress: Callable[[Sequence[int]], Iterable[int]] = lambda rounds: rounds) -> Machine:
+    """The machine as it is now. Stencils that are not there yet are waited for first, for half a minute at most.
+
+    `progress` wraps the rounds, of which the last ones are left out when there are enough measurements.
+    """
     if not registry.rows():
         registry.load_families()
     kernels = _Kernels()
@@ -53,7 +56,7 @@ def measure(rounds: int = ROUNDS) -> Machine:
     for probe in probes.values():
         probe()  # memory is there, code is warm
     spent = dict.fromkeys(probes, 0)
-    for k in range(rounds):
+    for k in progress(range(rounds)):
         if k >= 3 and sum(spent.values()) > _BUDGET_NS:
             break
         for name, probe in probes.items():

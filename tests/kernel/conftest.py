@@ -165,3 +165,31 @@ def kernel(kernel_name: str) -> Iterator[Client]:
     """One kernel shared by the tests that don't harm it."""
     with _starting(kernel_name) as begin:
         yield begin()
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A fresh IPython in this process, with the extension loaded."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from bcvm_core import config
+
+    monkeypatch.setattr(config.current, "enabled", True)
+    # No history file: IPython would write to it at exit, when the folder is gone.
+    out = InteractiveShell(ipython_dir=str(tmp_path), colors="nocolor", config=Config({"HistoryManager": {"enabled": False}}))
+    out.run_cell("%load_ext bcvm_kernel").raise_error()
+    yield out
+    out.run_cell("%unload_ext bcvm_kernel").raise_error()
+
+
+@pytest.fixture
+def run_cell(shell: Any) -> Callable[[str], Any]:
+    """Run a cell in `shell`: its result, as Out has it. Raises what the cell raises."""
+
+    def run(code: str) -> Any:
+        result = shell.run_cell(code, store_history=True)
+        result.raise_error()
+        return result.result
+
+    return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,11 @@ import pytest
 pytest.importorskip("IPython")
 
 from bcvm_core import config  # noqa: E402
-from bcvm_core.errors import StrictError  # noqa: E402
+from bcvm_core.errors import BcvmError, StrictError  # noqa: E402
 from bcvm_kernel.options import MagicError, candidates  # noqa: E402
 from bcvm_kernel.shell import Cells, cells_of, first_line_to_call, only_asks  # noqa: E402
 
 X = "import numpy as np\nx = np.arange(6.0).reshape(2, 3)"
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A fresh IPython with the extension loaded."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    monkeypatch.setattr(config.current, "enabled", True)
-    # No history file: IPython would write to it at exit, when the folder is gone.
-    out = InteractiveShell(ipython_dir=str(tmp_path), colors="nocolor", config=Config({"HistoryManager": {"enabled": False}}))
-    assert _run(out, "%load_ext bcvm_kernel") is None
-    yield out
-    _run(out, "%unload_ext bcvm_kernel")
 
 
 def _run(shell: Any, code: str) -> Any:
@@ -192,6 +178,46 @@ def test_listings_name_no_temporary_file(shell: Any, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("f (<cell>)")
 
 
+def test_reports_of_now_and_of_a_recorded_cell(shell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(shell, X + "\n%bcvm on")
+    _run(shell, "y = x * 2 + 1")
+    assert "MUL_CONST" in str(_run(shell, "%bcvm report"))
+    run, page = tmp_path / "run.json", tmp_path / "page.html"
+    _run(shell, f"%%bcvm --record {run}\nz = x - 3\nz.sum()")
+    assert "SUB_CONST" in str(_run(shell, f"%bcvm report {run}"))
+    capsys.readouterr()
+    assert _run(shell, f"%bcvm report {run} -o {page}") is None
+    assert capsys.readouterr().out == f"{page} is written\n" and "SUB_CONST" in page.read_text(encoding="utf-8")
+    _run(shell, f"%bcvm report -o {page}")
+    assert "SUB_CONST" in page.read_text(encoding="utf-8")
+    with pytest.raises(ZeroDivisionError):
+        _run(shell, f"%%bcvm --record {run}\nz = x * 5\n1 / 0")
+    assert "MUL_CONST" in str(_run(shell, f"%bcvm report {run}"))
+    for wrong in (f"%bcvm report {page}", f"%bcvm report -o {tmp_path}/no/x.html", f"%%bcvm --record {tmp_path}/no/x.json\nx = None"):
+        with pytest.raises(BcvmError) as caught:
+            _run(shell, wrong)
+        assert caught.value.fix
+    assert _run(shell, "x is not None")
+
+
+def test_watch_docks_one_dashboard_and_closes_it(shell: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("anywidget", reason="the dashboard needs the extra `lab`")
+    shown: list[Any] = []
+    monkeypatch.setattr("bcvm_kernel.magics.display", shown.append)
+    _run(shell, "%bcvm watch")
+    _run(shell, "%bcvm watch on")
+    assert [type(board).__name__ for board in shown] == ["Dashboard"] * 2 and all(board.docked for board in shown)
+    assert [board.comm is None for board in shown] == [True, False]  # the first one is closed
+    _run(shell, "%bcvm watch off")
+    assert shown[1].comm is None and capsys.readouterr().out == ""
+    _run(shell, "%bcvm watch off")
+    assert capsys.readouterr().out == "no dashboard is docked\n"
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.delitem(sys.modules, "bcvm_widgets.live")
+    with pytest.raises(MagicError, match="anywidget"):
+        _run(shell, "%bcvm watch")
+
+
 @pytest.mark.parametrize("magic", ["%bcvm -h", "%bcvm dis --help", "%%bcvm -h\n1 / 0"])
 def test_help_prints_and_does_nothing(shell: Any, capsys: pytest.CaptureFixture[str], magic: str) -> None:
     assert _run(shell, magic) is None
@@ -230,15 +256,18 @@ def test_the_magic_can_be_called_with_a_cells_text(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "--help"}),
+        ("%bcvm ", {"on", "off", "status", "dis", "explain", "stats", "cache", "report", "watch", "--help"}),
         ("%bcvm s", {"status", "stats"}),
         ("%bcvm dis ", {"f", "g", "--object"}),
         ("%bcvm explain f", {"f"}),
         ("%bcvm on ", set()),
+        ("%bcvm watch o", {"on", "off"}),
         ("%bcvm dis f ", {"--object"}),
         ("%bcvm stats -o ", {"f", "g"}),
         ("%bcvm stats -o f ", set()),
-        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--help"}),
+        ("%%bcvm --", {"--off", "--strict", "--dis", "--stats", "--profile", "--time", "--record", "--compare", "--rounds", "--help"}),
+        ("%%bcvm --compare ", {"bcvm", "numpy", "pynative", "jit", "torch"}),
+        ("%%bcvm --time --compare py", {"pynative"}),
         ("%%bcvm --off --o", set()),
         ("%%bcvm --off --st", {"--strict", "--stats"}),
     ],

@@ -131,6 +131,31 @@ def _run_from_a_notebook(client: Any, code: str) -> Any:
     return client.wait(message["header"]["msg_id"])
 
 
+BAR = """
+import time
+from bcvm_core import progress
+progress.DELAY_S = 0.05
+for n in progress.bar("counting")(range(8)):
+    time.sleep(0.03)
+    if n == {last}: break
+"""
+
+
+@pytest.mark.parametrize("last", [7, 5])
+def test_a_person_sees_a_bar_that_takes_itself_away(kernel: Any, last: int) -> None:
+    pytest.importorskip("ipywidgets", reason="bars in notebooks need ipywidgets")
+    out = _run_from_a_notebook(kernel, BAR.format(last=last))
+    assert (out.status, out.stdout, out.stderr) == ("ok", "", "")
+    (shown,) = out.displayed
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    states = [m["content"]["data"].get("state", {}) for m in out.messages if m["msg_type"] == "comm_msg"]
+    assert any(state.get("value", 0) > 1 for state in states)
+    updates = [m["content"] for m in out.messages if m["msg_type"] == "update_display_data"]
+    assert [update["data"] for update in updates] == [{}]
+    assert any(m["msg_type"] == "comm_close" for m in out.messages)
+    assert kernel.run(BAR.format(last=last)).displayed == []  # an automated run
+
+
 SLOW_FIRST = "from bcvm_kernel import notices\nnotices.THRESHOLD_US, notices.SHOWN_S = 0.0, 0.3"
 WORK = "import numpy as np\ny = np.ones(3) * 2 + 1\ny.sum()"
 

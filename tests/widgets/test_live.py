@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ pytest.importorskip("anywidget", reason="the dashboard needs the extra `lab`")
 from comm.base_comm import BaseComm  # noqa: E402
 
 from bcvm_core.tiers.clock import clock  # noqa: E402
-from bcvm_widgets import Dashboard, dashboard, protocol  # noqa: E402
+from bcvm_widgets import Dashboard, dashboard, protocol, runs  # noqa: E402
 from bcvm_widgets.pump import Pump  # noqa: E402
 
 from .conftest import CELL, FUNCTION, Notebook  # noqa: E402
@@ -152,7 +154,7 @@ def test_commands_of_another_version_are_ignored(live: Recorder) -> None:
     assert not clock.on
 
 
-def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook) -> None:
+def test_stop_interrupts_only_a_running_cell(live: Recorder, notebook: Notebook, pythons_interrupts: None) -> None:
     def stop(*cell: int) -> None:
         thread = threading.Thread(target=live.board.stop, args=cell)
         thread.start()
@@ -231,3 +233,42 @@ def test_a_tick_that_fails_ends_nothing() -> None:
     time.sleep(0.3)
     pump.stop()
     assert len(ticks) > 2
+
+
+def test_save_writes_the_run_beside_the_notebook_and_says_so(
+    live: Recorder, notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    live.command("shown")
+    notebook.run(CELL)
+    assert live.wait(lambda: live.board.figures["call_op"] == 38)
+    for name in ("run-1.json", "run-2.json"):
+        live.command("save")
+        assert live.wait(lambda name=name: live.board.status["said"] == f"saved as {name}")
+    run = runs.read("run-2.json")
+    assert run.sample().figures == live.board.figures and run.sample().figures["kernels_us"] > 0
+    monkeypatch.setattr(runs.Run, "save", _refuse)
+    live.command("save")
+    assert live.wait(lambda: "cannot write run-3.json" in live.board.status["said"])
+
+
+def _refuse(self: Any, path: Any) -> None:
+    raise runs.RunError(f"cannot write {path}")
+
+
+def test_a_replay_sends_its_run_to_a_view_that_asks_and_keeps_only_its_end(live: Recorder, notebook: Notebook, tmp_path: Path) -> None:
+    live.command("shown")
+    notebook.run(CELL)
+    assert live.wait(lambda: live.board.figures["call_op"] == 38)
+    live.board.save(tmp_path / "run.json")
+    replay = live.board.replay(tmp_path / "run.json")
+    sent: list[tuple[Any, Any]] = []
+    replay.send = lambda content, buffers: sent.append((content, buffers))
+    replay._receive(replay, {"version": protocol.VERSION, "command": "frames"}, [])
+    replay._receive(replay, {"version": 99, "command": "frames"}, [])
+    ((content, (frames,)),) = sent
+    assert content["frames"] is True and json.loads(frames)[0]["at_ms"] == 0
+    assert replay.last["figures"] == live.board.figures and len(replay.get_state()["last"]) < 10
+    data, _ = replay._repr_mimebundle_()
+    assert data["text/html"] == replay.report().html() and "38 tensor ops" in data["text/plain"]
+    replay.close()

@@ -13,21 +13,26 @@ from bcvm_core.version import __version__
 from .protocol import VERSION as PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    import os
+
     from .live import Dashboard
+    from .recorder import Recording
+    from .replaying import Replay
     from .reports import Report
 
-__all__ = ["PROTOCOL_VERSION", "Dashboard", "__version__", "dashboard", "report"]
+__all__ = ["PROTOCOL_VERSION", "Dashboard", "__version__", "dashboard", "recording", "replay", "report"]
 
 
-def dashboard(*functions: Any) -> Dashboard:
+def dashboard(*functions: Any, docked: bool = False) -> Dashboard:
     """A dashboard of this notebook's cells, and of `functions` that run through the VM. Display it by ending a cell with it.
 
+    `docked`: in a panel beside the notebook, in JupyterLab and Notebook 7; elsewhere it is shown where the cell shows it.
     Raises BcvmError in a process that runs no notebook of ours when no functions are given, LoweringError for functions that
     don't run through the VM.
     """
     from .live import Dashboard
 
-    return Dashboard(*functions)
+    return Dashboard(*functions, docked=docked)
 
 
 def report(*functions: Any, times: bool = False) -> Report:
@@ -37,6 +42,20 @@ def report(*functions: Any, times: bool = False) -> Report:
     from .watching import watch
 
     return Report(Sampler(watch(functions)).sample(), times=times)
+
+
+def recording(path: str | os.PathLike[str], *functions: Any) -> Recording:
+    """``with recording("run.json"): ...``: write down what a dashboard would show meanwhile. Raises as `dashboard`, and RunError."""
+    from .recorder import Recording
+
+    return Recording(path, functions)
+
+
+def replay(path: str | os.PathLike[str]) -> Replay:
+    """A recorded run in the views of a dashboard. Display it by ending a cell with it. Raises RunError."""
+    from .replaying import Replay
+
+    return Replay(path)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import signal
 import threading
+import time
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import traitlets
 
+from bcvm_core.errors import BcvmError
+
 from . import protocol
+from .assets import script, style
 from .cache_messages import is_cache_command
 from .protocol import Status, is_command
 from .pump import Pump
 from .reports import Report
+from .runs import Run
 from .sampling import Sample, Sampler
-from .watching import watch
+from .watching import status_of, watch
 
-SCRIPTS = (
-    *("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js"),
-    *("codemap.js", "cachetable.js", "cache.js", "dashboard.js"),
-)
-STYLES = ("dashboard.css", "views.css", "cache.css")
-_STATIC = Path(__file__).parent / "static"
-
-
-def script() -> str:
-    """The view's ES module, put together from its files."""
-    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in SCRIPTS)
+if TYPE_CHECKING:
+    from .replaying import Replay
 
 
 class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no types
     """Source lines and the instructions they became, with tier, kernel, executions and times; see `protocol`.
 
-    `functions`: jitted functions to show besides the cells of the notebook. While no view is open nothing is measured, sent or run.
+    `functions`: jitted functions to show besides the cells of the notebook. `docked`: beside the notebook, where the front end has room.
+    While no view is open nothing is measured, sent or run.
     """
 
     _esm = script()
-    _css = "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in STYLES)
+    _css = style()
     listing = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     figures = traitlets.Dict().tag(sync=True)
@@ -47,16 +46,19 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     fusion = traitlets.Dict().tag(sync=True)
     cache = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
+    docked = traitlets.Bool().tag(sync=True)
 
-    def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
+    def __init__(self, *functions: Any, docked: bool = False, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
         self._watch = watch(functions)
         self._sampler = Sampler(self._watch)
         self._lock = threading.Lock()
         self._views: set[str] = set()
+        self._said = ""
+        self._run = Run()  # so far; what is sent is taken down, at most four times a second
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
-        super().__init__(**_traits(sample), status=self._status())
+        super().__init__(**_traits(sample), status=self._status(), docked=docked)
         self.on_msg(self._receive)
 
     # --- what can be asked of it -----------------------------------------------------------
@@ -66,6 +68,19 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         if times and self._sampler.cache.latest["what_if"] is None:
             self._sampler.cache.replay()
         return Report(self._sampler.sample(), times=times)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run since a view was opened, to be shown again by `replay`. Raises RunError."""
+        with self._lock:
+            self._note(self._sampler.sample(), at_once=True)
+            self._run.save(path)
+
+    @staticmethod
+    def replay(path: str | os.PathLike[str]) -> Replay:
+        """A recorded run in the same views. Raises RunError."""
+        from .replaying import Replay
+
+        return Replay(path)
 
     def pause(self) -> None:
         """Keep the picture as it is; the cell runs on."""
@@ -119,6 +134,17 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
                 self.resume()
             case "stop":
                 self.stop(content["cell"])
+            case "save":
+                self._save_beside_the_notebook()
+
+    def _save_beside_the_notebook(self) -> None:
+        path = next(path for n in itertools.count(1) if not (path := Path(f"run-{n}.json")).exists())
+        try:
+            self.save(path)
+            self._said = f"saved as {path}"
+        except BcvmError as error:
+            self._said = str(error)
+        self._pump.wake()
 
     def _rest(self) -> None:
         self._pump.stop()
@@ -138,6 +164,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
             if not self._paused:
                 sample = self._sampler.sample(often=status["running"])
                 new |= _traits(sample)
+                self._note(sample, at_once="status" in new)
             changed = {name: value for name, value in new.items() if value != getattr(self, name)}
             if changed:
                 with self.hold_sync():
@@ -145,16 +172,11 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
                         setattr(self, name, value)
             return status["running"]
 
+    def _note(self, sample: Sample, *, at_once: bool) -> None:
+        self._run.note(time.perf_counter() * 1000, {**_traits(sample), "status": self._status()}, at_once=at_once)
+
     def _status(self) -> Status:
-        running = self._watch.running_us()
-        elapsed = running if running is not None else self._watch.took_us()
-        return {
-            "version": protocol.VERSION,
-            "running": running is not None,
-            "cell": self._watch.running_cell() or 0,
-            "paused": self._paused,
-            "elapsed_us": round(elapsed, 1),
-        }
+        return status_of(self._watch, paused=self._paused, said=self._said)
 
 
 def _traits(sample: Sample) -> dict[str, Any]:

@@ -250,13 +250,16 @@ class Fusion(TypedDict):
 
 
 class Status(TypedDict):
-    """`cell`: the number of the cell that runs, 0 when none does. `elapsed_us`: how long it has run, or the cell shown ran."""
+    """`cell`: the number of the cell that runs, 0 when none does. `elapsed_us`: how long it has run, or the cell shown ran. `said`: what
+    became of the latest command, or "".
+    """
 
     version: int
     running: bool
     cell: int
     paused: bool
     elapsed_us: float
+    said: str
 
 
 CommandName = Literal[
@@ -265,6 +268,7 @@ CommandName = Literal[
     "pause",  # keep the picture as it is; the cell runs on
     "resume",  # go on sending
     "stop",  # interrupt the cell, if it is still the one that the view means
+    "save",  # write the run so far to a file beside the notebook
 ]
 
 
@@ -313,4 +317,4 @@ def empty_fusion() -> Fusion:
 
 def idle_status() -> Status:
     """No cell runs."""
-    return {"version": VERSION, "running": False, "cell": 0, "paused": False, "elapsed_us": 0.0}
+    return {"version": VERSION, "running": False, "cell": 0, "paused": False, "elapsed_us": 0.0, "said": ""}

@@ -70,6 +70,13 @@ class View {
       title: "Interrupt the running cell",
       onclick: () => this.interrupt(),
     });
+    this.save = make(
+      "button",
+      { type: "button", class: "bcvm-button bcvm-save", title: "Write the run so far to a file beside the notebook", onclick: () => this.send("save") },
+      "Save",
+    );
+    this.said = make("span", { class: "bcvm-said", role: "status" });
+    for (const control of [this.pause, this.stop, this.save]) control.hidden = Boolean(this.model.recorded); // no kernel to be told
     this.tabs = make("div", {
       class: "bcvm-tabs",
       role: "tablist",
@@ -95,6 +102,8 @@ class View {
       this.totals,
       this.pause,
       this.stop,
+      this.save,
+      this.said,
     );
     this.finder = new Finder(this);
     const program = make("div", {}, this.notice, this.tabs, this.finder.element, this.panes, this.detail, this.legend.element);
@@ -160,7 +169,8 @@ class View {
     this.held = status.paused;
     this.running = status.running;
     clearInterval(this.timer);
-    if (status.running) {
+    setText(this.said, this.model.recorded ? "" : (status.said ?? ""));
+    if (status.running && !this.model.recorded) {
       const began = performance.now() - status.elapsed_us / 1000;
       const show = () => setText(this.time, clock((performance.now() - began) * 1000));
       if (!this.pulse.going) this.pulse.restart();
@@ -302,7 +312,7 @@ class View {
     const part = Math.min(figures.call_host ? 99.9 : 100, (100 * figures.call_op) / Math.max(1, ops));
     setText(this.share, ops ? (figures.call_host ? `${part.toFixed(1)}% by kernels` : "all by kernels") : "");
     setText(this.spent, figures.kernels_us ? `${duration(figures.kernels_us)} in kernels` : "");
-    if (this.running) this.pulse.add(ops, performance.now());
+    if (this.running) this.pulse.add(ops, this.model.now?.() ?? performance.now());
     this.showShares(figures);
     this.showDetail();
   }
@@ -446,10 +456,3 @@ class View {
     setText(this.detail, detailText(select, this.unit, choices, figures, this.model.get("listing").glossary ?? {}));
   }
 }
-
-export default {
-  render({ model, el }) {
-    const view = new View(model, el);
-    return () => view.close();
-  },
-};
