@@ -87,7 +87,7 @@ class Stress:
 
     def environment(self, cache: Path, **more: str) -> dict[str, str]:
         path = os.pathsep.join([str(ROOT), str(ROOT / "widgets"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        # OpenBLAS stops its threads before a fork; another thread that waits for them then waits for ever. NumPy's affair, so it has none.
+        # One run stood still in np.matmul after a fork, perhaps since OpenBLAS stops its threads there: here it has none.
         own = {"PYTHONPATH": path, "BCVM_CACHE_DIR": str(cache), MARK: self.mark, "OPENBLAS_NUM_THREADS": "1"}
         return {**os.environ, **own, **more}
 
