@@ -7,6 +7,7 @@ signature numbers, which differ from run to run, are left out unless asked for. 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ LEGEND = (
 )
 _RECOMPILED = ("^", "★", "fused kernel that was hot and was recompiled")  # shown where there is one
 _EXPLAINED = ("CALL_OP", "CALL_HOST", "FUSE_START")  # and the policies; other opcodes say themselves what they do
+_UNITS = re.compile(r"(?<=\d) (?=(?:s|ms|µs)\b)")
 _WORDS = {"waiting": "not run yet", "fused": "fused", "recompiled": "recompiled", "host": "Python", "mixed": "kernels and Python"}
 
 
@@ -127,7 +129,8 @@ class Report:
         tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
         legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in self._legend())
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
-        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}</div>"
+        body = f"<p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}"
+        return f"<div>{_UNITS.sub(chr(160), body)}</div>"  # no line ends between a number and its unit
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -155,14 +158,15 @@ class Report:
 
     def _html(self, unit: Unit) -> str:
         head = html.escape(f"{unit['kind']} {unit['title']}" if unit["kind"] == "function" else unit["title"])
-        names = ["line", head, "", "runs", *(["total", "last"] if self.times else []), "kernel"]
+        names = ["line", head, "by", "runs", *(["total", "last"] if self.times else []), "kernel"]
         cells = "".join(f'<th style="{_align(name)}" scope="col">{name}</th>' for name in names)
         body = "".join(self._html_row(names, row) for row in rows(self.sample, unit, times=self.times))
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
     def _html_row(self, names: list[str], row: Row) -> str:
         mark = {" ": "", "*": "●", "#": "◆", "^": "★", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
-        title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
+        word = html.escape(_WORDS.get(row.tier, "kernel"))
+        title = f' role="img" aria-label="{word}" title="{word}"' if mark else ""
         code = html.escape(row.text)
         if row.depth:
             code = f'<code style="background: none; padding-left: {row.depth * 2}em">{code}</code>'

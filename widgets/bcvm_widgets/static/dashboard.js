@@ -230,12 +230,8 @@ class View {
   }
 
   tabKey(event) {
-    const tabs = [...this.tabs.children];
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    this.choose(tabs[(tabs.indexOf(event.target) + step + tabs.length) % tabs.length].dataset.key);
-    event.preventDefault();
-    event.stopPropagation();
+    const tab = tabAt(event, [...this.tabs.children]);
+    if (tab) this.choose(tab.dataset.key);
   }
 
   showUnit(unit) {
