@@ -37,10 +37,15 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def dis(args: argparse.Namespace) -> int:
-    """Print the text form of a function in a file, or of a program file."""
+    """Print the text form of a function in a file, or of a program file; or the machine code of its kernels."""
     from .isa import text
 
     name, _, function = args.target.rpartition(":")
+    if args.machine:
+        if not name or function.endswith((".bc", ".bcb")):
+            raise UsageError("machine code is that of a function", fix="give FILE.py:FUNCTION")
+        print(machine_text(load_function(Path(name), function), args.arg))
+        return 0
     if name and not function.endswith((".bc", ".bcb")):
         program = lower_function(load_function(Path(name), function), args.arg)
     elif args.target.endswith(".py"):
@@ -255,6 +260,28 @@ def lower_function(function: Callable[..., Any], specs: Sequence[str]) -> Any:
     return bcvm_core.lower(function, *(given.get(name) for name in parameters[:last]))
 
 
+def machine_text(function: Callable[..., Any], specs: Sequence[str]) -> str:
+    """The machine code of a function's fused kernels, after calls with zeros of the given shapes. Raises UsageError."""
+    import inspect
+
+    import bcvm_core
+
+    given = {name: sample_value(spec) for name, spec in map(split_assignment, specs)}
+    try:
+        bound = inspect.signature(function).bind(**given)
+    except TypeError as error:
+        raise UsageError(f"machine code is made for operands: {error}", fix="give --arg NAME=SPEC for each parameter") from None
+    if not bcvm_core.ready():
+        raise UsageError("there is no machine code here", fix="`bcvm doctor` says why")
+    jitted = bcvm_core.jit(function)
+    try:
+        for _ in range(3):
+            jitted(*bound.args, **bound.kwargs)
+    except Exception as error:
+        raise UsageError(f"the function raised {type(error).__name__}: {error}") from error
+    return bcvm_core.machine_code(jitted)
+
+
 _SPEC = r"(\w+)\[(.*)\](?::(\w+))?(?::(\w+:\d+))?"
 
 
@@ -406,6 +433,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=SPEC", help="what an argument is: x='float32[B, 64]', n=3, or x=x.npy"
+    )
+
+    sub.add_argument(
+        "--machine",
+        action="store_true",
+        help="call the function with zeros of these shapes, and print the machine code of its fused kernels",
     )
 
     sub = command("asm", asm, "translate a program between text (.bc) and binary (.bcb)")
