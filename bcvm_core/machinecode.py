@@ -25,6 +25,7 @@ from .tiers.fuse import FusedSite
 from .tiers.graphs import pattern_text
 from .tiers.hot import Heat
 from .vm.region import Region, RegionRunner
+from .watch import Key, Unit, key_of
 
 LINES: Final = 2000  # of a text; what is beyond is counted
 WHOLE_BYTES: Final = 16384  # of a function that was compiled whole: as much is looked at
@@ -83,15 +84,19 @@ class MachineCode:
         """An instruction of its region, as listings show it, without its signature."""
         return " ".join(_SIGNATURE.sub("", instructions(self.program)[pc].text, count=1).split())
 
+    def key(self, pc: int) -> Key | None:
+        """By which an instruction of its region is found among those of a unit that is watched."""
+        return key_of(self.program.instructions[pc])
+
     def text(self, limit: int = LINES) -> str:
         """The listing, of at most so many lines of code."""
         shown, left_out = bounded(self.blocks(), limit)
         out = [f"{self.title}: {self.size:,} bytes"]
-        out += filter(None, [disassembly.obstacle()])
+        out += filter(None, [obstacle()])
         before: str | None = None
         for block in shown:
             if block.part != before:
-                out.append(f"  {_PARTS[block.part]}")
+                out.append(f"  {PARTS[block.part]}")
                 before = block.part
             about = f"pc {block.pc} {self.listed(block.pc)}" if block.pc is not None else ""
             out.append(f"    {block.name:<18} {block.what:<58} {about}".rstrip())
@@ -102,12 +107,17 @@ class MachineCode:
         return "\n".join([*out, *([f"  {left_out:,} more lines"] if left_out else [])])
 
 
-_PARTS: Final = {
+PARTS: Final = {
     "frame": "around the loop",
     "loop": "in the loop, for whole steps",
     "tail": "for the last, partial step",
     "whole": "compiled whole, not spliced",
 }
+
+
+def obstacle() -> str:
+    """Why there are bytes and no instructions, "" where there are instructions."""
+    return disassembly.obstacle()
 
 
 def bounded(blocks: Sequence[Block], limit: int) -> tuple[list[Block], int]:
@@ -130,8 +140,13 @@ def machine_code(function: Any, *, limit: int = LINES) -> str:
     linker = linker_of(getattr(function, "__func__", function))
     if linker is None:
         raise LoweringError(f"{function!r} was not lowered", fix="decorate the function with @bcvm.jit")
-    found = list(codes((f"{linker.name}, line {site.key[1]}", site) for site in regions(linker.table.placeholders.values())))
+    found = list(codes((linker.name, site) for site in regions(linker.table.placeholders.values())))
     return "\n\n".join(code.text(limit) for code in found) or f"no fused kernel of {linker.name} has run"
+
+
+def codes_of(unit: Unit) -> list[MachineCode]:
+    """The code of all kernels of a unit that is watched."""
+    return list(codes((unit.title, region) for region in regions(unit.sites())))
 
 
 def regions(sites: Iterable[Any]) -> list[Region]:
@@ -141,16 +156,18 @@ def regions(sites: Iterable[Any]) -> list[Region]:
 
 
 def codes(sites: Iterable[tuple[str, Region]]) -> Iterator[MachineCode]:
-    """The code of all kernels of some (where, region)."""
-    for where, region in sites:
+    """The code of all kernels of some (function or cell, region)."""
+    for name, region in sites:
         for plan in list(region.plans.values()):
             if isinstance(plan, RegionRunner):
                 for site in sorted((*plan.chains.values(), *plan.segments.values()), key=lambda site: site.segment.first):
-                    yield from _of_site(where, plan.code.program, site)
+                    yield from _of_site(name, plan.code.program, site)
 
 
-def _of_site(where: str, program: Any, site: FusedSite) -> Iterator[MachineCode]:
+def _of_site(name: str, program: Any, site: FusedSite) -> Iterator[MachineCode]:
     segment = site.segment
+    loc = program.instructions[segment.first].loc
+    where = name if loc is None else f"{name}, line {loc.line}"
     names = tuple(f"r{register}" for register in segment.inputs)
 
     def made(tier: int, operands: str, size: int, source: Any) -> MachineCode:

@@ -386,17 +386,17 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
         if isinstance(plan, RegionRunner):
             instructions = plan.code.program.instructions
             for pc, call in list(plan.sites.items()):
-                if (key := _key(instructions[pc])) is not None:
+                if (key := key_of(instructions[pc])) is not None:
                     calls.setdefault(key, []).append(call)
             for kernel in (*plan.segments.values(), *plan.chains.values()):  # a chain marks its ops last
                 if not kernel.calls:
                     continue
                 for pc in kernel.segment.pcs:
-                    if (key := _key(instructions[pc])) is not None:
+                    if (key := key_of(instructions[pc])) is not None:
                         calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
-                        fused[key] = _Fused(kernel.segment.names, _key(instructions[kernel.segment.first]), kernel.recompiled)
+                        fused[key] = _Fused(kernel.segment.names, key_of(instructions[kernel.segment.first]), kernel.recompiled)
     for instruction in site.code.program.instructions:
-        if (key := _key(instruction)) is not None:
+        if (key := key_of(instruction)) is not None:
             calls.setdefault(key, [])
     yield from ((key, sites, fused.get(key)) for key, sites in calls.items())
 
@@ -408,7 +408,8 @@ def _shapes_of(site: Site) -> str:
     return ", ".join("-" if shape is None else str(list(shape)) for shape in found)
 
 
-def _key(instruction: Instruction) -> Key | None:
+def key_of(instruction: Instruction) -> Key | None:
+    """Where an op stands, and its name; None for what is no op, or stands nowhere."""
     span, op = _span(instruction), op_name(instruction)
     return None if span is None or not op else (span, op)
 

@@ -78,6 +78,7 @@ def test_the_empty_messages_are_complete() -> None:
     conforms(protocol.idle_status(), protocol.Status)
     conforms(protocol.empty_latencies(), protocol.Latencies)
     conforms(protocol.empty_fusion(), protocol.Fusion)
+    conforms(protocol.empty_code(), protocol.Code)
 
 
 @pytest.mark.parametrize("command", get_args(protocol.CommandName))

@@ -30,13 +30,17 @@ def dashboard(*functions: Any) -> Dashboard:
     return Dashboard(*functions)
 
 
-def report(*functions: Any, times: bool = False) -> Report:
-    """What a dashboard would show now, as text and HTML. Without `times` the same cells give the same characters. Raises as `dashboard`."""
+def report(*functions: Any, times: bool = False, machine: bool = False) -> Report:
+    """What a dashboard would show now, as text and HTML. Without `times` the same cells give the same characters. Raises as `dashboard`.
+
+    `machine`: with the machine code of the fused kernels.
+    """
     from .reports import Report
     from .sampling import Sampler
     from .watching import watch
 
-    return Report(Sampler(watch(functions)).sample(), times=times)
+    sampler = Sampler(watch(functions))
+    return Report(sampler.sample(), times=times, machine=sampler.machine() if machine else ())
 
 
 def __getattr__(name: str) -> Any:

@@ -12,14 +12,25 @@ import anywidget
 import traitlets
 
 from . import protocol
-from .protocol import Status, is_command
+from .protocol import Status, is_command, is_request
 from .pump import Pump
 from .reports import Report
 from .sampling import Sample, Sampler
 from .watching import watch
 
-SCRIPTS = ("words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "dashboard.js")
-STYLES = ("dashboard.css", "views.css")
+SCRIPTS = (
+    "words.js",
+    "pane.js",
+    "legend.js",
+    "finding.js",
+    "views.js",
+    "latencies.js",
+    "roofline.js",
+    "fusion.js",
+    "machine.js",
+    "dashboard.js",
+)
+STYLES = ("dashboard.css", "views.css", "machine.css")
 _STATIC = Path(__file__).parent / "static"
 
 
@@ -41,6 +52,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     figures = traitlets.Dict().tag(sync=True)
     latencies = traitlets.Dict().tag(sync=True)
     fusion = traitlets.Dict().tag(sync=True)
+    code = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
@@ -51,14 +63,14 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
-        super().__init__(**_traits(sample), status=self._status())
+        super().__init__(**_traits(sample), code=protocol.empty_code(), status=self._status())
         self.on_msg(self._receive)
 
     # --- what can be asked of it -----------------------------------------------------------
 
-    def report(self, *, times: bool = False) -> Report:
-        """The same content as text and HTML, for keeping. With `times` it differs from run to run."""
-        return Report(self._sampler.sample(), times=times)
+    def report(self, *, times: bool = False, machine: bool = False) -> Report:
+        """The same content as text and HTML, for keeping. With `times` it differs from run to run; `machine`: with machine code."""
+        return Report(self._sampler.sample(), times=times, machine=self._sampler.machine() if machine else ())
 
     def pause(self) -> None:
         """Keep the picture as it is; the cell runs on."""
@@ -90,6 +102,9 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     # --- views -----------------------------------------------------------------------------
 
     def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if is_request(content):
+            self.set_trait("code", self._sampler.code(content["unit"], content["kernel"], content["instruction"]))
+            return
         if not is_command(content):
             return
         match content["command"]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import cutting, timing
-from .protocol import Choice, Columns, Instruction, Unit
+from . import machine as listings
+from .protocol import Choice, Code, Columns, Instruction, Unit
 from .sampling import Sample
 from .timing import duration
 
@@ -106,9 +107,11 @@ def explained(sample: Sample) -> list[tuple[str, str]]:
 class Report:
     """A picture of a moment: displays as HTML and as text, the same wherever it is shown."""
 
-    def __init__(self, sample: Sample, *, times: bool = False) -> None:
+    def __init__(self, sample: Sample, *, times: bool = False, machine: Sequence[Code] = ()) -> None:
+        """`machine`: code of kernels that is shown, too."""
         self.sample = sample
         self.times = times
+        self.machine = machine
 
     def __str__(self) -> str:
         if not self.sample.listing["units"]:
@@ -116,6 +119,7 @@ class Report:
         parts = [f"BCVM: {summary(self.sample)}"]
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
         parts += filter(None, [timing.text(self.sample.latencies), cutting.text(self.sample.fusion)] if self.times else [])
+        parts += [listings.text(code) for code in self.machine]
         words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
         return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in self._legend()), *filter(None, [words])])
 
@@ -127,6 +131,7 @@ class Report:
             return f"<p>{NOTHING_YET}</p>"
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
         tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
+        tables += "".join(map(listings.as_html, self.machine))
         legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in self._legend())
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
         body = f"<p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}"

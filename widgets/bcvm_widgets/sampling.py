@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
-from . import cutting, protocol, timing
+from . import cutting, machine, protocol, timing
 from .glossary import glossary
-from .protocol import Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
+from .protocol import Choice, Choices, Code, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
@@ -54,6 +54,17 @@ class Sampler:
             self._fusion = cutting.message(self.watch.splits(units))
         choices, figures = self._choices(units, measured), self._figures(units, measured)
         return Sample(self._listing, choices, figures, self._latencies, self._fusion)
+
+    def code(self, key: str, kernel: int, instruction: int) -> Code:
+        """The machine code of a kernel of a unit, by its number or (-1) by an instruction that it does."""
+        unit = next((unit for unit in self.watch.units() if unit.key == key), None)
+        if unit is None:
+            return protocol.empty_code()
+        return machine.message(unit, self._listing["generation"], kernel, instruction)
+
+    def machine(self) -> list[Code]:
+        """The machine code of every kernel."""
+        return [code for unit in self.watch.units() for code in machine.messages(unit, self._listing["generation"])]
 
     def _look_at_dots(self, units: list[Unit]) -> None:
         if self.watch.latencies.collect(self.watch.calls(units)):

@@ -17,6 +17,7 @@ class View {
       "change:figures": () => this.showFigures(),
       "change:latencies": () => this.showLatencies(),
       "change:fusion": () => this.showFusion(),
+      "change:code": () => this.showCode(),
       "change:status": () => this.showStatus(),
     };
     for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -46,6 +47,23 @@ class View {
     } catch {
       // no kernel behind a saved notebook
     }
+  }
+
+  // Ask for the machine code of a kernel, by its number or (-1) by the instruction that is held or pointed at.
+  askForCode(kernel) {
+    const select = this.pinned ?? this.pointed;
+    const instruction = this.links(select).instructions.find((n) => this.unit.instructions[n].op) ?? -1;
+    this.asked = { unit: this.unit?.key ?? "", instruction };
+    try {
+      this.model.send({ version: VERSION, command: "code", view: this.id, unit: this.asked.unit, kernel, instruction });
+    } catch {
+      // no kernel behind a saved notebook
+    }
+  }
+
+  showCode() {
+    this.machine.show(this.model.get("code"), this.unit);
+    this.showLinks();
   }
 
   build(element) {
@@ -89,7 +107,18 @@ class View {
       this.stop,
     );
     this.finder = new Finder(this);
-    const program = make("div", {}, this.notice, this.tabs, this.finder.element, this.panes, this.detail, this.legend.element);
+    this.machine = new MachineView((kernel) => this.askForCode(kernel), this);
+    const program = make(
+      "div",
+      {},
+      this.notice,
+      this.tabs,
+      this.finder.element,
+      this.panes,
+      this.detail,
+      this.machine.element,
+      this.legend.element,
+    );
     this.views = new Views(
       [
         ["program", "Bytecode", program],
@@ -255,6 +284,8 @@ class View {
       });
       this.code.fill(entries);
       this.legend.explain(glossary);
+      this.machine.show(this.model.get("code"), unit);
+      if (this.machine.open) this.askForCode(-1);
       panes.forEach((pane, n) => (pane.element.scrollTop = this.scrolls.get(unit?.key)?.[n] ?? 0));
     }
     this.showChoices();
@@ -348,6 +379,7 @@ class View {
     this.pointed = same ? null : select;
     this.showLinks();
     if (this.pinned) this.reveal(this.pinned);
+    if (this.pinned && this.machine.open) this.askForCode(-1);
   }
 
   cross(select) {
@@ -389,6 +421,7 @@ class View {
           row.element.setAttribute("aria-selected", String(pinned));
       });
     }
+    this.machine.link(new Set(instructions), Boolean(this.pinned) && select === this.pinned);
     this.showSpan(select);
     this.showDetail();
   }
