@@ -267,7 +267,7 @@ class Watch:
         if known is None or known[0] != state:
             try:
                 with muted():  # Python has given its warnings about this text when the user ran it
-                    known = (state, tuple(_views(make(), "")))
+                    known = (state, views(make()))
             except Exception:  # a view must never disturb what it shows
                 _log.debug("no listing of %r", owner, exc_info=True)
                 known = (state, () if known is None else known[1])
@@ -426,8 +426,12 @@ def _span(instruction: Instruction) -> Span | None:
     )
 
 
-def _views(program: Program, part: str) -> Iterator[InstructionView]:
+def views(program: Program) -> tuple[InstructionView, ...]:
     """The instructions of a Program; those of a nested one stand behind the host code that holds it."""
+    return tuple(_views(program, ""))
+
+
+def _views(program: Program, part: str) -> Iterator[InstructionView]:
     left = dict(enumerate(program.nested))
 
     def nested(numbers: Iterable[int]) -> Iterator[InstructionView]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from bcvm_core.comparing import substituted
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
 from . import cutting, machine, protocol, timing
@@ -101,13 +102,7 @@ def _instruction(view: InstructionView) -> protocol.Instruction:
     operands = view.text.removeprefix(view.opcode).strip()
     if view.opcode == "CALL_OP":
         operands = _SIGNATURE.sub("", operands, count=1)
-    notes = []
-    for note in view.constants:
-        name, _, value = note.partition(" = ")
-        if len(value) <= _SHORT:
-            operands = re.sub(rf"(?<![\w.]){name}(?![\w=])", lambda _, value=value: value, operands)  # type: ignore[misc]
-        else:
-            notes.append(note)
+    operands, notes = substituted(operands, view.constants, _SHORT)
     return {
         "part": view.part,
         "pc": view.pc,
