@@ -148,8 +148,9 @@ def marked(parts: Iterable[tuple[str, bool]], mark: str = CHANGED) -> str:
 
 def summary(pairs: Sequence[Pair]) -> str:
     """How many instructions are the same, changed, gone and new."""
-    count = {mark: sum(pair.mark == mark for pair in pairs) for mark in (SAME, CHANGED, GONE, NEW)}
-    return f"{count[SAME]} the same, {count[CHANGED]} changed, {count[GONE]} only in the first, {count[NEW]} only in the second"
+    words = {SAME: "the same", CHANGED: "changed", GONE: "only in the first", NEW: "only in the second"}
+    counts = [(sum(pair.mark == mark for pair in pairs), word) for mark, word in words.items()]
+    return ", ".join(f"{count:,} {word}" for count, word in counts if count) or "no instructions"
 
 
 def side_by_side(names: tuple[str, str], pairs: Sequence[Pair], width: int = 56) -> str:

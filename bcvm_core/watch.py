@@ -29,6 +29,7 @@ from .splitting import Split, splits
 from .tiers.clock import clock
 from .tiers.pool import pool
 from .vm.linked import Linker, Site, SiteTable
+from .vm.programs import lower_function
 from .vm.region import Region, RegionRunner
 from .vm.stats import Stats
 
@@ -248,7 +249,8 @@ class Watch:
         last = max(first, node.end_lineno or first)
         text = linker.source.text.splitlines() or [line.rstrip("\n") for line in linecache.getlines(linker.filename)]
         lines = tuple(text[first - 1 : last]) or ("",) * (last - first + 1)  # read back from bytecode, and there is no text
-        listed = self._listed(linker, linker.relinks, lambda: _program_of(linker))
+        state = (linker.relinks, dict(linker.observed.specs))  # what is known of its arguments is part of the listing
+        listed = self._listed(linker, state, lambda: _program_of(linker))
         return Unit(
             f"function {linker.name}",
             "function",
@@ -273,6 +275,19 @@ class Watch:
                 known = (state, () if known is None else known[1])
             self._programs[owner] = known
         return known[1]
+
+    def unspecialised(self, unit: Unit) -> tuple[InstructionView, ...]:
+        """The instructions of a function as they were before anything was known of its arguments; () where that can't be told."""
+        found = (linker for linker in (*self._functions(), *self.linkers) if linker.name == unit.title and unit.kind == "function")
+        functions = [next(iter(linker.functions), None) for linker in found if linker.source.node.lineno >= unit.first_line]
+        if not functions or functions[0] is None:
+            return ()
+        try:
+            with muted():
+                return views(lower_function(functions[0], example={"": None}))  # else it goes by what the function has met
+        except Exception:  # as in `_listed`
+            _log.debug("no listing of %r", unit, exc_info=True)
+            return ()
 
     # -- what it has done -------------------------------------------------------------------------
 

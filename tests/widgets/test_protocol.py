@@ -79,6 +79,7 @@ def test_the_empty_messages_are_complete() -> None:
     conforms(protocol.empty_latencies(), protocol.Latencies)
     conforms(protocol.empty_fusion(), protocol.Fusion)
     conforms(protocol.empty_code(), protocol.Code)
+    conforms(protocol.empty_diff(), protocol.Diff)
 
 
 @pytest.mark.parametrize("command", get_args(protocol.CommandName))

@@ -30,17 +30,17 @@ def dashboard(*functions: Any) -> Dashboard:
     return Dashboard(*functions)
 
 
-def report(*functions: Any, times: bool = False, machine: bool = False) -> Report:
+def report(*functions: Any, times: bool = False, machine: bool = False, diff: tuple[str, str] | None = None) -> Report:
     """What a dashboard would show now, as text and HTML. Without `times` the same cells give the same characters. Raises as `dashboard`.
 
-    `machine`: with the machine code of the fused kernels.
+    `machine`: with the machine code of the fused kernels. `diff`: with two versions side by side, such as
+    ("f, before specialisation", "f: x[B, 32]"); BcvmError names those that there are.
     """
-    from .reports import Report
+    from .reports import make
     from .sampling import Sampler
     from .watching import watch
 
-    sampler = Sampler(watch(functions))
-    return Report(sampler.sample(), times=times, machine=sampler.machine() if machine else ())
+    return make(Sampler(watch(functions)), times=times, machine=machine, diff=diff)
 
 
 def __getattr__(name: str) -> Any:

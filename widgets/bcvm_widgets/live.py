@@ -12,9 +12,9 @@ import anywidget
 import traitlets
 
 from . import protocol
-from .protocol import Status, is_command, is_request
+from .protocol import Status, is_command, is_comparison, is_request
 from .pump import Pump
-from .reports import Report
+from .reports import Report, make
 from .sampling import Sample, Sampler
 from .watching import watch
 
@@ -28,6 +28,7 @@ SCRIPTS = (
     "roofline.js",
     "fusion.js",
     "machine.js",
+    "compare.js",
     "dashboard.js",
 )
 STYLES = ("dashboard.css", "views.css", "machine.css")
@@ -53,6 +54,7 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     latencies = traitlets.Dict().tag(sync=True)
     fusion = traitlets.Dict().tag(sync=True)
     code = traitlets.Dict().tag(sync=True)
+    diff = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
 
     def __init__(self, *functions: Any, max_rate_hz: float = protocol.MAX_RATE_HZ) -> None:
@@ -63,14 +65,17 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
-        super().__init__(**_traits(sample), code=protocol.empty_code(), status=self._status())
+        super().__init__(**_traits(sample), code=protocol.empty_code(), diff=protocol.empty_diff(), status=self._status())
         self.on_msg(self._receive)
 
     # --- what can be asked of it -----------------------------------------------------------
 
-    def report(self, *, times: bool = False, machine: bool = False) -> Report:
-        """The same content as text and HTML, for keeping. With `times` it differs from run to run; `machine`: with machine code."""
-        return Report(self._sampler.sample(), times=times, machine=self._sampler.machine() if machine else ())
+    def report(self, *, times: bool = False, machine: bool = False, diff: tuple[str, str] | None = None) -> Report:
+        """The same content as text and HTML, for keeping. With `times` it differs from run to run; `machine`: with machine code.
+
+        `diff`: with two versions side by side, by their names in the view. Raises BcvmError for one that is not there.
+        """
+        return make(self._sampler, times=times, machine=machine, diff=diff)
 
     def pause(self) -> None:
         """Keep the picture as it is; the cell runs on."""
@@ -104,6 +109,9 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if is_request(content):
             self.set_trait("code", self._sampler.code(content["unit"], content["kernel"], content["instruction"]))
+            return
+        if is_comparison(content):
+            self.set_trait("diff", self._sampler.diff(content["unit"], content["left"], content["right"]))
             return
         if not is_command(content):
             return

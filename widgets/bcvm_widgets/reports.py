@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import cutting, timing
+from . import cutting, timing, versions
 from . import machine as listings
-from .protocol import Choice, Code, Columns, Instruction, Unit
-from .sampling import Sample
+from .protocol import Choice, Code, Columns, Diff, Instruction, Unit
+from .sampling import Sample, Sampler
 from .timing import duration
 
 NOTHING_YET = "BCVM: no cell with tensor work has run yet"
@@ -107,11 +107,12 @@ def explained(sample: Sample) -> list[tuple[str, str]]:
 class Report:
     """A picture of a moment: displays as HTML and as text, the same wherever it is shown."""
 
-    def __init__(self, sample: Sample, *, times: bool = False, machine: Sequence[Code] = ()) -> None:
-        """`machine`: code of kernels that is shown, too."""
+    def __init__(self, sample: Sample, *, times: bool = False, machine: Sequence[Code] = (), diff: Diff | None = None) -> None:
+        """`machine`: code of kernels, and `diff`: two versions, that are shown, too."""
         self.sample = sample
         self.times = times
         self.machine = machine
+        self.diff = diff
 
     def __str__(self) -> str:
         if not self.sample.listing["units"]:
@@ -120,6 +121,7 @@ class Report:
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
         parts += filter(None, [timing.text(self.sample.latencies), cutting.text(self.sample.fusion)] if self.times else [])
         parts += [listings.text(code) for code in self.machine]
+        parts += [versions.text(self.diff)] if self.diff is not None else []
         words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
         return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in self._legend()), *filter(None, [words])])
 
@@ -132,6 +134,7 @@ class Report:
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
         tables += timing.as_html(self.sample.latencies) + cutting.as_html(self.sample.fusion) if self.times else ""
         tables += "".join(map(listings.as_html, self.machine))
+        tables += versions.as_html(self.diff) if self.diff is not None else ""
         legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in self._legend())
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
         body = f"<p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}"
@@ -181,6 +184,13 @@ class Report:
         figures = [row.runs, *([row.total, row.last] if self.times else [])]
         cells = [number, code, f"<span{title}>{mark}</span>", *figures, html.escape(row.who)]
         return "<tr>" + "".join(f'<td style="{_align(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"
+
+
+def make(sampler: Sampler, *, times: bool, machine: bool, diff: tuple[str, str] | None) -> Report:
+    """A report of this moment. Raises BcvmError for versions that are not there."""
+    sample = sampler.sample()
+    found = None if diff is None else sampler.versions.chosen(diff)
+    return Report(sample, times=times, machine=sampler.machine() if machine else (), diff=found)
 
 
 def _indented(row: Row) -> str:

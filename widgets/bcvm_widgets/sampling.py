@@ -11,7 +11,8 @@ from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
 from . import cutting, machine, protocol, timing
 from .glossary import glossary
-from .protocol import Choice, Choices, Code, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
+from .protocol import Choice, Choices, Code, Columns, Diff, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
+from .versions import Versions
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
@@ -39,10 +40,12 @@ class Sampler:
         self._latencies = protocol.empty_latencies()
         self._fusion = protocol.empty_fusion()
         self._looks = 0
+        self.versions = Versions(watch)
 
     def sample(self, *, often: bool = False) -> Sample:
         """What can be seen now. `often`: looked at many times a second, so that not everything need be new each time."""
         units = self.watch.units()
+        self.versions.see(units)
         shown = [_unit(unit) for unit in units]
         if shown != self._listing["units"]:
             generation = self._listing["generation"] + 1
@@ -66,6 +69,10 @@ class Sampler:
     def machine(self) -> list[Code]:
         """The machine code of every kernel."""
         return [code for unit in self.watch.units() for code in machine.messages(unit, self._listing["generation"])]
+
+    def diff(self, unit: str, left: str, right: str) -> Diff:
+        """Two versions side by side."""
+        return self.versions.message(self.watch.units(), unit, left, right)
 
     def _look_at_dots(self, units: list[Unit]) -> None:
         if self.watch.latencies.collect(self.watch.calls(units)):

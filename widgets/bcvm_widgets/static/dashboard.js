@@ -18,6 +18,7 @@ class View {
       "change:latencies": () => this.showLatencies(),
       "change:fusion": () => this.showFusion(),
       "change:code": () => this.showCode(),
+      "change:diff": () => this.compare.show(this.model.get("diff")),
       "change:status": () => this.showStatus(),
     };
     for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -27,6 +28,7 @@ class View {
     window.addEventListener("pageshow", this.onShow);
     this.showStatus();
     this.showAll();
+    this.compare.show(this.model.get("diff"));
     this.send("shown");
   }
 
@@ -53,9 +55,12 @@ class View {
   askForCode(kernel) {
     const select = this.pinned ?? this.pointed;
     const instruction = this.links(select).instructions.find((n) => this.unit.instructions[n].op) ?? -1;
-    this.asked = { unit: this.unit?.key ?? "", instruction };
+    this.request({ command: "code", unit: this.unit?.key ?? "", kernel, instruction });
+  }
+
+  request(what) {
     try {
-      this.model.send({ version: VERSION, command: "code", view: this.id, unit: this.asked.unit, kernel, instruction });
+      this.model.send({ version: VERSION, view: this.id, ...what });
     } catch {
       // no kernel behind a saved notebook
     }
@@ -108,6 +113,7 @@ class View {
     );
     this.finder = new Finder(this);
     this.machine = new MachineView((kernel) => this.askForCode(kernel), this);
+    this.compare = new CompareView((left, right) => this.request({ command: "compare", unit: this.unit?.key ?? "", left, right }));
     const program = make(
       "div",
       {},
@@ -117,6 +123,7 @@ class View {
       this.panes,
       this.detail,
       this.machine.element,
+      this.compare.element,
       this.legend.element,
     );
     this.views = new Views(
