@@ -106,8 +106,10 @@ def test_before_anything_ran(open_notebook: Any, lab: Any) -> None:
 
 REPORT = """
 import pathlib
-pathlib.Path("report.html").write_text("<!doctype html><html lang='en'><head><meta charset='utf-8'><title>BCVM</title></head><body><main>"
-    + board.report(times=True).html() + "</main></body></html>")
+before = "step, before specialisation", "attention, before specialisation"
+content = board.report(times=True, machine=True, diff=before).html()
+head = "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>BCVM</title></head>"
+pathlib.Path("report.html").write_text(head + "<body><main>" + content + "</main></body></html>")
 """
 
 
@@ -121,10 +123,11 @@ def test_the_report_as_a_file(board: Board, lab: Any, browser: Any, pictures: Pa
     foreign: list[str] = []
     page.on("request", lambda request: foreign.append(request.url) if not request.url.startswith("file:") else None)
     page.goto(f"file://{lab.folder}/report.html")
+    page.evaluate("() => document.querySelectorAll('details').forEach(each => each.open = true)")
     page.screenshot(path=pictures / f"report_{scheme}.png", full_page=True)
     looks = _Looks(page)
     looks.at("body", f"the report, {scheme}")
     looks.judge()
-    assert page.locator("svg").count() >= 2
+    assert page.locator("svg").count() >= 2 and page.locator("details").count() >= 3
     assert foreign == []
     context.close()
