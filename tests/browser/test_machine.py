@@ -30,7 +30,7 @@ def test_it_is_linked_with_instructions_both_ways(open_notebook: Any, lab: Any, 
         select_and_run(page, *cells)
         page.wait(lambda: board.root.count() and board.runs() > 0 and board.state() == "idle", "the end of the cell", 30)
     board.root.get_by_role("tab", name="act()").click()
-    board.root.locator(".bcvm-machine summary").click()
+    board.root.locator(".bcvm-of-code summary").click()
     blocks = board.root.locator(".bcvm-block")
     page.wait(lambda: blocks.count() > 5, "the code", 10)
     assert "multiply, add, maximum, tanh, multiply" in str(board.root.get_by_label("Kernel", exact=True).text_content())

@@ -18,7 +18,7 @@ class MachineView {
     this.body = make("div", { class: "bcvm-code-list", role: "group", tabindex: "0", "aria-label": "Machine code" });
     this.body.addEventListener("keydown", (event) => this.key(event));
     this.full = make("div", {}, make("div", { class: "bcvm-controls" }, this.chosen), this.note, this.body);
-    this.details = make("details", { class: "bcvm-machine", ontoggle: () => this.details.open && ask(-1) }, make("summary", {}, "machine code"), this.full);
+    this.details = make("details", { class: "bcvm-machine bcvm-of-code", ontoggle: () => this.details.open && ask(-1) }, make("summary", {}, "machine code"), this.full);
     this.element = this.details;
   }
 
