@@ -37,7 +37,7 @@ $(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
 
 $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-lab
 	@echo "Installing what the tests need into $(VENV)"
-	@sh .ci/install.sh $(BIN)/python lab,test,docs,lint,bench,models
+	@sh .ci/install.sh $(BIN)/python lab,test,docs,lint,bench,disasm,models
 	@touch $@
 
 lab: $(VENV)/.stamp-lab

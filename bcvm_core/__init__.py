@@ -26,16 +26,23 @@ from .warmup import warmup
 if TYPE_CHECKING:
     from .budget import sla
     from .caching import cache_info
+    from .machinecode import machine_code
     from .profiler import profile
     from .workload import record
 
 __all__ = [
     "BYTECODE_VM", "BcvmError", "Tensor", "TensorSpec", "__version__", "cache", "cache_info", "clamp_batch_size", "disable", "enable",
-    "enabled", "explain", "jit", "lower", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready", "record", "set_mode",
-    "sla", "stats", "warmup",
+    "enabled", "explain", "jit", "lower", "machine_code", "mindspore", "nojit", "ops", "override", "profile", "program_of", "ready",
+    "record", "set_mode", "sla", "stats", "warmup",
 ]  # fmt: skip
 
-_WHEN_ASKED = {"cache_info": "caching", "profile": "profiler", "record": "workload", "sla": "budget"}  # doors that are opened at first use
+_WHEN_ASKED = {
+    "cache_info": "caching",
+    "machine_code": "machinecode",
+    "profile": "profiler",
+    "record": "workload",
+    "sla": "budget",
+}  # doors that are opened at first use
 
 
 def __getattr__(name: str) -> Any:

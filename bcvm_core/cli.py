@@ -37,18 +37,31 @@ def doctor(args: argparse.Namespace) -> int:
 
 
 def dis(args: argparse.Namespace) -> int:
-    """Print the text form of a function in a file, or of a program file."""
+    """Print the text form of a function in a file, or of a program file; or the machine code of its kernels."""
     from .isa import text
 
     name, _, function = args.target.rpartition(":")
-    if name and not function.endswith((".bc", ".bcb")):
-        program = lower_function(load_function(Path(name), function), args.arg)
-    elif args.target.endswith(".py"):
-        raise UsageError(f"which function of {args.target}?", fix="give FILE.py:FUNCTION")
-    else:
-        program = read_program(Path(args.target))
-    print(text.disassemble(program).rstrip())
+    if args.machine:
+        if not name or function.endswith((".bc", ".bcb")):
+            raise UsageError("machine code is that of a function", fix="give FILE.py:FUNCTION")
+        print(machine_text(load_function(Path(name), function), args.arg))
+        return 0
+    print(text.disassemble(program_of_target(args.target, args.arg)).rstrip())
     return 0
+
+
+def diff(args: argparse.Namespace) -> int:
+    """Print two programs beside each other; 1 when an instruction differs."""
+    from . import comparing
+
+    names = args.first, args.second or args.first
+    programs = [program_of_target(target, [*args.arg, *own]) for target, own in zip(names, (args.first_arg, args.second_arg), strict=True)]
+    titles = [
+        f"{target}{' with ' + ', '.join(own) if own else ''}" for target, own in zip(names, (args.first_arg, args.second_arg), strict=True)
+    ]
+    pairs = comparing.compare(*map(comparing.listed, programs))
+    print(comparing.side_by_side((titles[0], titles[1]), pairs))
+    return int(any(pair.mark != comparing.SAME for pair in pairs))
 
 
 def asm(args: argparse.Namespace) -> int:
@@ -201,6 +214,16 @@ def is_binary(path: Path) -> bool:
     return _read(path)[: len(encoding.MAGIC)] == encoding.MAGIC
 
 
+def program_of_target(target: str, specs: Sequence[str]) -> Any:
+    """The Program of FILE.py:FUNCTION for arguments such as `specs`, or the one in a file. Raises UsageError."""
+    name, _, function = target.rpartition(":")
+    if name and not function.endswith((".bc", ".bcb")):
+        return lower_function(load_function(Path(name), function), specs)
+    if target.endswith(".py"):
+        raise UsageError(f"which function of {target}?", fix="give FILE.py:FUNCTION")
+    return read_program(Path(target))
+
+
 def read_program(path: Path) -> Any:
     """The Program in a file, text or binary. Raises UsageError, AssembleError or DecodeError."""
     from .isa import encoding, text
@@ -272,6 +295,28 @@ def lower_function(function: Callable[..., Any], specs: Sequence[str]) -> Any:
         raise UsageError(f"no parameter {unknown[0]!r}", fix=f"it has: {', '.join(parameters) or 'none'}")
     last = max((parameters.index(name) + 1 for name in given), default=0)
     return bcvm_core.lower(function, *(given.get(name) for name in parameters[:last]))
+
+
+def machine_text(function: Callable[..., Any], specs: Sequence[str]) -> str:
+    """The machine code of a function's fused kernels, after calls with zeros of the given shapes. Raises UsageError."""
+    import inspect
+
+    import bcvm_core
+
+    given = {name: sample_value(spec) for name, spec in map(split_assignment, specs)}
+    try:
+        bound = inspect.signature(function).bind(**given)
+    except TypeError as error:
+        raise UsageError(f"machine code is made for operands: {error}", fix="give --arg NAME=SPEC for each parameter") from None
+    if not bcvm_core.ready():
+        raise UsageError("there is no machine code here", fix="`bcvm doctor` says why")
+    jitted = bcvm_core.jit(function)
+    try:
+        for _ in range(3):
+            jitted(*bound.args, **bound.kwargs)
+    except Exception as error:
+        raise UsageError(f"the function raised {type(error).__name__}: {error}") from error
+    return bcvm_core.machine_code(jitted)
 
 
 _SPEC = r"(\w+)\[(.*)\](?::(\w+))?(?::(\w+:\d+))?"
@@ -426,6 +471,19 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=SPEC", help="what an argument is: x='float32[B, 64]', n=3, or x=x.npy"
     )
+
+    sub.add_argument(
+        "--machine",
+        action="store_true",
+        help="call the function with zeros of these shapes, and print the machine code of its fused kernels",
+    )
+
+    sub = command("diff", diff, "print two programs, or one function for two kinds of arguments, side by side")
+    sub.add_argument("first", metavar="FILE.py:FUNCTION | FILE.bc | FILE.bcb", help="as `bcvm dis` takes it")
+    sub.add_argument("second", nargs="?", metavar="THE OTHER", help="the same function again, if left out")
+    sub.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC", help="what an argument is, on both sides")
+    sub.add_argument("--first-arg", action="append", default=[], metavar="NAME=SPEC", help="what it is on the first side only")
+    sub.add_argument("--second-arg", action="append", default=[], metavar="NAME=SPEC", help="what it is on the second side only")
 
     sub = command("asm", asm, "translate a program between text (.bc) and binary (.bcb)")
     sub.add_argument("file", metavar="FILE", help="either form; told apart by content")

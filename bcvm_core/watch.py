@@ -30,6 +30,7 @@ from .splitting import Split, splits
 from .tiers.clock import clock
 from .tiers.pool import pool
 from .vm.linked import Linker, Site, SiteTable
+from .vm.programs import lower_function
 from .vm.region import Region, RegionRunner
 from .vm.stats import Stats
 
@@ -252,7 +253,8 @@ class Watch:
         last = max(first, node.end_lineno or first)
         text = linker.source.text.splitlines() or [line.rstrip("\n") for line in linecache.getlines(linker.filename)]
         lines = tuple(text[first - 1 : last]) or ("",) * (last - first + 1)  # read back from bytecode, and there is no text
-        listed = self._listed(linker, linker.relinks, lambda: _program_of(linker))
+        state = (linker.relinks, dict(linker.observed.specs))  # what is known of its arguments is part of the listing
+        listed = self._listed(linker, state, lambda: _program_of(linker))
         return Unit(
             f"function {linker.name}",
             "function",
@@ -271,12 +273,25 @@ class Watch:
         if known is None or known[0] != state:
             try:
                 with muted():  # Python has given its warnings about this text when the user ran it
-                    known = (state, tuple(_views(make(), "")))
+                    known = (state, views(make()))
             except Exception:  # a view must never disturb what it shows
                 _log.debug("no listing of %r", owner, exc_info=True)
                 known = (state, () if known is None else known[1])
             self._programs[owner] = known
         return known[1]
+
+    def unspecialised(self, unit: Unit) -> tuple[InstructionView, ...]:
+        """The instructions of a function as they were before anything was known of its arguments; () where that can't be told."""
+        found = (linker for linker in (*self._functions(), *self.linkers) if linker.name == unit.title and unit.kind == "function")
+        functions = [next(iter(linker.functions), None) for linker in found if linker.source.node.lineno >= unit.first_line]
+        if not functions or functions[0] is None:
+            return ()
+        try:
+            with muted():
+                return views(lower_function(functions[0], example={"": None}))  # else it goes by what the function has met
+        except Exception:  # as in `_listed`
+            _log.debug("no listing of %r", unit, exc_info=True)
+            return ()
 
     # -- what it has done -------------------------------------------------------------------------
 
@@ -390,17 +405,17 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
         if isinstance(plan, RegionRunner):
             instructions = plan.code.program.instructions
             for pc, call in list(plan.sites.items()):
-                if (key := _key(instructions[pc])) is not None:
+                if (key := key_of(instructions[pc])) is not None:
                     calls.setdefault(key, []).append(call)
             for kernel in (*plan.segments.values(), *plan.chains.values()):  # a chain marks its ops last
                 if not kernel.calls:
                     continue
                 for pc in kernel.segment.pcs:
-                    if (key := _key(instructions[pc])) is not None:
+                    if (key := key_of(instructions[pc])) is not None:
                         calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
-                        fused[key] = _Fused(kernel.segment.names, _key(instructions[kernel.segment.first]), kernel.recompiled)
+                        fused[key] = _Fused(kernel.segment.names, key_of(instructions[kernel.segment.first]), kernel.recompiled)
     for instruction in site.code.program.instructions:
-        if (key := _key(instruction)) is not None:
+        if (key := key_of(instruction)) is not None:
             calls.setdefault(key, [])
     yield from ((key, sites, fused.get(key)) for key, sites in calls.items())
 
@@ -412,7 +427,8 @@ def _shapes_of(site: Site) -> str:
     return ", ".join("-" if shape is None else str(list(shape)) for shape in found)
 
 
-def _key(instruction: Instruction) -> Key | None:
+def key_of(instruction: Instruction) -> Key | None:
+    """Where an op stands, and its name; None for what is no op, or stands nowhere."""
     span, op = _span(instruction), op_name(instruction)
     return None if span is None or not op else (span, op)
 
@@ -429,8 +445,12 @@ def _span(instruction: Instruction) -> Span | None:
     )
 
 
-def _views(program: Program, part: str) -> Iterator[InstructionView]:
+def views(program: Program) -> tuple[InstructionView, ...]:
     """The instructions of a Program; those of a nested one stand behind the host code that holds it."""
+    return tuple(_views(program, ""))
+
+
+def _views(program: Program, part: str) -> Iterator[InstructionView]:
     left = dict(enumerate(program.nested))
 
     def nested(numbers: Iterable[int]) -> Iterator[InstructionView]:

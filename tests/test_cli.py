@@ -84,7 +84,7 @@ COMMANDS = [path for path, _ in _parsers(cli.build_parser())]
 
 
 def test_the_commands_are_these() -> None:
-    assert {path[0] for path in COMMANDS if path} == {"doctor", "dis", "asm", "run", "pool", "machine", "cache", "report", "kernel"}
+    assert {path[0] for path in COMMANDS if path} == {"doctor", "dis", "diff", "asm", "run", "pool", "machine", "cache", "report", "kernel"}
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

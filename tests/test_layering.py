@@ -40,6 +40,8 @@ FLOORS: dict[str, int] = {
     "bcvm_core.glossary": 7,
     "bcvm_core.latencies": 7,
     "bcvm_core.splitting": 7,
+    "bcvm_core.machinecode": 7,
+    "bcvm_core.comparing": 7,
     "bcvm_core.clamp": 7,
     "bcvm_core.warmup": 7,
     "bcvm_core.profiler": 7,

@@ -264,7 +264,14 @@ class _Planner:
         places = tuple(_place(v) for v in (x, value, *parameters))
         self.stages.append(
             chain.Rows(
-                recipe, value.dtype, places, ROW_OPS[op.op].quiet, eps, less if type(less) is int else 0, cost_ns(op.op, value.dtype)
+                recipe,
+                value.dtype,
+                places,
+                ROW_OPS[op.op].quiet,
+                eps,
+                less if type(less) is int else 0,
+                cost_ns(op.op, value.dtype),
+                op.pc,
             )
         )
         self._take_options(op)
@@ -284,8 +291,9 @@ class _Planner:
         inputs = tuple([Input(self.values[k].dtype, "column" if self._repeats(k, numbers) else "contiguous") for k in reads])
         number = {k: place for place, k in enumerate(reads)}
         nodes: list[Node] = []
+        pcs: list[int] = []
         for k in wanted:
-            self._add(k, number, nodes, len(reads))
+            self._add(k, number, nodes, len(reads), pcs)
         kernel = FusedKernel(FusedGraph(inputs, tuple(nodes), tuple([number[k] for k in wanted])))
         for k in reads:
             if self.last.get(k) == at:
@@ -298,19 +306,20 @@ class _Planner:
         if len(places) > c.PLACES_MAX:
             raise NotFusable("too many operands in one stage")
         repeated = sum(1 << place for place, k in enumerate(reads) if self._repeats(k, numbers))
-        self.stages.append(chain.Elements(kernel, numbers, repeated, places))
+        self.stages.append(chain.Elements(kernel, numbers, repeated, places, tuple(pcs)))
 
-    def _add(self, k: int, number: dict[int, int], nodes: list[Node], inputs: int) -> None:
-        """The nodes of a value, what it is made of first."""
+    def _add(self, k: int, number: dict[int, int], nodes: list[Node], inputs: int, pcs: list[int]) -> None:
+        """The nodes of a value, what it is made of first, and where their instructions stand."""
         if k in number:
             return
         value = self.values[k]
         assert value.op is not None
         for p in value.operands:
             if isinstance(p, int):
-                self._add(p, number, nodes, inputs)
+                self._add(p, number, nodes, inputs, pcs)
         operands = tuple([Const(p.value) if isinstance(p, Scalar) else number[p] for p in value.operands])
         nodes.append(Node(value.op.op, operands, value.op.attrs))
+        pcs.append(value.op.pc)
         number[k] = inputs + len(nodes) - 1
 
     def _repeats(self, k: int, numbers: bool) -> bool:

@@ -220,7 +220,7 @@ def test_the_script_sends_these_commands_and_knows_these_states() -> None:
     block = text[text.index("const STATES") : text.index("};", text.index("const STATES"))]
     states = set(re.findall(r"^  (\w+): \{", block, re.MULTILINE))
     assert states == {*protocol.get_args(cache_messages.CacheState), "evicted"}
-    fields = set(re.findall(r"\bmessage\.(\w+)", text[text.index("class CacheTable") : text.index("class View {")]))
+    fields = set(re.findall(r"\bmessage\.(\w+)", text[text.index("class CacheTable") : text.index("class MachineView {")]))
     assert fields <= set(protocol.Cache.__annotations__), "the script asks for nothing that is not sent"
     of_rows = set(re.findall(r"\b(?:row|data)\.(\w+)", text[text.index("const opsOf") : text.index("class CacheTable")]))
     assert of_rows <= set(protocol.CacheRow.__annotations__) | {"reason"}

@@ -109,6 +109,8 @@ def test_a_message_is_bounded(notebook: Notebook) -> None:
     notebook.run("for n in range(1, 40): many(np.ones(n, np.float32))")
     found = Sampler(Watch(notebook.session)).sample().fusion
     assert (len(found["regions"]), found["left_out"]) == (cutting.REGIONS, 6)
+    assert cutting.text(found).endswith("6 more regions are not among these 24")
+    assert "<p>6 more regions are not among these 24</p>" in cutting.as_html(found)
     assert len(json.dumps(found)) < 60_000
 
 

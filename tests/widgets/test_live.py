@@ -259,7 +259,7 @@ def _refuse(self: Any, path: Any) -> None:
 def test_a_replay_sends_its_run_to_a_view_that_asks_and_keeps_only_its_end(live: Recorder, notebook: Notebook, tmp_path: Path) -> None:
     live.command("shown")
     notebook.run(CELL)
-    assert live.wait(lambda: live.board.figures["call_op"] == 38)
+    assert live.wait(lambda: live.board.figures["call_op"] == 38 and live.board.figures["kernels_us"] > 0)
     live.board.save(tmp_path / "run.json")
     replay = live.board.replay(tmp_path / "run.json")
     sent: list[tuple[Any, Any]] = []

@@ -78,6 +78,8 @@ def test_the_empty_messages_are_complete() -> None:
     conforms(protocol.idle_status(), protocol.Status)
     conforms(protocol.empty_latencies(), protocol.Latencies)
     conforms(protocol.empty_fusion(), protocol.Fusion)
+    conforms(protocol.empty_code(), protocol.Code)
+    conforms(protocol.empty_diff(), protocol.Diff)
 
 
 @pytest.mark.parametrize("command", get_args(protocol.CommandName))

@@ -12,6 +12,7 @@ import pytest
 import bcvm_core as bcvm
 import bcvm_widgets
 from bcvm_core.errors import BcvmError, LoweringError
+from bcvm_core.ops import registry
 from bcvm_core.watch import Watch
 from bcvm_widgets.reports import NOTHING_YET, Report, duration
 from bcvm_widgets.sampling import Sampler
@@ -72,6 +73,25 @@ def test_times_are_there_when_asked_for(notebook: Notebook) -> None:
     assert "<th" in report.html() and "total" in report.html()
 
 
+def test_no_line_ends_between_a_number_and_its_unit(notebook: Notebook) -> None:
+    watch = Watch(notebook.session)
+    watch.open()
+    notebook.run(FUNCTION)
+    notebook.run(CELL)
+    watch.close()
+    report = Report(Sampler(watch).sample(), times=True)
+    assert re.search(r"\d\xa0(µs|ms)\b", report.html())
+    assert not re.search(r"\d (µs|ms|s)\b", report.html())
+
+
+def test_explanations_are_without_marks_of_a_markup(notebook: Notebook) -> None:
+    notebook.run("import numpy as np")
+    notebook.run("x = np.matmul(np.ones((2, 2)), np.ones((2, 2)))")
+    words = _report(notebook).sample.listing["glossary"]
+    assert "`" in registry.row("matmul").doc and words["matmul"] == registry.row("matmul").doc.replace("`", "")
+    assert not any("`" in text for text in words.values())
+
+
 class _Elements(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +101,7 @@ class _Elements(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.open.append(tag)
         self.seen.add(tag)
-        assert {name for name, _ in attrs} <= {"style", "title", "scope"}
+        assert {name for name, _ in attrs} <= {"style", "title", "scope", "role", "aria-label"}
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

@@ -35,13 +35,17 @@ def dashboard(*functions: Any, docked: bool = False) -> Dashboard:
     return Dashboard(*functions, docked=docked)
 
 
-def report(*functions: Any, times: bool = False) -> Report:
-    """What a dashboard would show now, as text and HTML. Without `times` the same cells give the same characters. Raises as `dashboard`."""
-    from .reports import Report
+def report(*functions: Any, times: bool = False, machine: bool = False, diff: tuple[str, str] | None = None) -> Report:
+    """What a dashboard would show now, as text and HTML. Without `times` the same cells give the same characters. Raises as `dashboard`.
+
+    `machine`: with the machine code of the fused kernels. `diff`: with two versions side by side, such as
+    ("f, before specialisation", "f: x[B, 32]"); BcvmError names those that there are.
+    """
+    from .reports import make
     from .sampling import Sampler
     from .watching import watch
 
-    return Report(Sampler(watch(functions)).sample(), times=times)
+    return make(Sampler(watch(functions)), times=times, machine=machine, diff=diff)
 
 
 def recording(path: str | os.PathLike[str], *functions: Any) -> Recording:

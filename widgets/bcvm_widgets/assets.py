@@ -6,9 +6,9 @@ from pathlib import Path
 
 SCRIPTS = (
     "words.js", "pane.js", "legend.js", "finding.js", "views.js", "latencies.js", "roofline.js", "fusion.js", "codemap.js", "cachetable.js",
-    "cache.js", "dashboard.js", "player.js", "dock.js", "start.js",
+    "cache.js", "machine.js", "compare.js", "dashboard.js", "player.js", "dock.js", "start.js",
 )  # fmt: skip
-STYLES = ("dashboard.css", "views.css", "cache.css", "player.css")
+STYLES = ("dashboard.css", "views.css", "cache.css", "machine.css", "player.css")
 _STATIC = Path(__file__).parent / "static"
 
 

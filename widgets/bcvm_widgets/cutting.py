@@ -78,7 +78,13 @@ def verdict(decision: Decision, candidate: Candidate) -> str:
 
 def text(found: Fusion) -> str:
     """Each region: its kernels, then each decision with its candidates."""
-    return "\n".join(line for region in found["regions"] for line in _lines(region, found))
+    return "\n".join([*(line for region in found["regions"] for line in _lines(region, found)), *left_out(found)])
+
+
+def left_out(found: Fusion) -> list[str]:
+    """What is said where there are more regions than a message holds."""
+    more = found["left_out"]
+    return [f"{more:,} more region{' is' if more == 1 else 's are'} not among these {len(found['regions']):,}"] if more else []
 
 
 def _lines(region: Region, found: Fusion) -> Iterator[str]:
@@ -108,7 +114,8 @@ def _facts(region: Region, number: int) -> list[str]:
 
 def as_html(found: Fusion) -> str:
     """Each region as a graph; its decisions as tables; the latest decision on the roofline."""
-    return "".join(f"<p><b>{html.escape(title(region))}</b></p>{graph(region)}{_tables(region, found)}" for region in found["regions"])
+    shown = (f"<p><b>{html.escape(title(region))}</b></p>{graph(region)}{_tables(region, found)}" for region in found["regions"])
+    return "".join([*shown, *(f"<p>{line}</p>" for line in left_out(found))])
 
 
 def _tables(region: Region, found: Fusion) -> str:

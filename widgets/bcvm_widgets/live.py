@@ -19,9 +19,9 @@ from bcvm_core.errors import BcvmError
 from . import protocol
 from .assets import script, style
 from .cache_messages import is_cache_command
-from .protocol import Status, is_command
+from .protocol import Status, is_command, is_comparison, is_request
 from .pump import Pump
-from .reports import Report
+from .reports import Report, make
 from .runs import Run
 from .sampling import Sample, Sampler
 from .watching import status_of, watch
@@ -45,6 +45,8 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
     latencies = traitlets.Dict().tag(sync=True)
     fusion = traitlets.Dict().tag(sync=True)
     cache = traitlets.Dict().tag(sync=True)
+    code = traitlets.Dict().tag(sync=True)
+    diff = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
     docked = traitlets.Bool().tag(sync=True)
 
@@ -58,16 +60,19 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         self._paused = False
         self._pump = Pump(self._tick, interval_s=1 / min(max_rate_hz, protocol.MAX_RATE_HZ))
         sample = self._sampler.sample()
-        super().__init__(**_traits(sample), status=self._status(), docked=docked)
+        super().__init__(**_traits(sample), code=protocol.empty_code(), diff=protocol.empty_diff(), status=self._status(), docked=docked)
         self.on_msg(self._receive)
 
     # --- what can be asked of it -----------------------------------------------------------
 
-    def report(self, *, times: bool = False) -> Report:
-        """The same content as text and HTML, for keeping. With `times` it differs from run to run."""
+    def report(self, *, times: bool = False, machine: bool = False, diff: tuple[str, str] | None = None) -> Report:
+        """The same content as text and HTML, for keeping. With `times` it differs from run to run; `machine`: with machine code.
+
+        `diff`: with two versions side by side, by their names in the view. Raises BcvmError for one that is not there.
+        """
         if times and self._sampler.cache.latest["what_if"] is None:
             self._sampler.cache.replay()
-        return Report(self._sampler.sample(), times=times)
+        return make(self._sampler, times=times, machine=machine, diff=diff)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run since a view was opened, to be shown again by `replay`. Raises RunError."""
@@ -115,6 +120,12 @@ class Dashboard(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no 
         if is_cache_command(content):
             self.send(self._sampler.cache.act(content))
             self._pump.wake()
+        if is_request(content):
+            self.set_trait("code", self._sampler.code(content["unit"], content["kernel"], content["instruction"]))
+            return
+        if is_comparison(content):
+            self.set_trait("diff", self._sampler.diff(content["unit"], content["left"], content["right"]))
+            return
         if not is_command(content):
             return
         match content["command"]:

@@ -1,6 +1,6 @@
 """The messages between a dashboard in the kernel and its views in the browser: typed, and versioned.
 
-The kernel sends seven kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
+The kernel sends nine kinds, each as the value of a synchronised trait of the same name, so that a view that opens late, or from a saved
 notebook, starts with the latest of each; those that changed within one tick travel together:
 
 `listing`   what there is to see: source lines and instructions. Changes when another cell runs or a function joins.
@@ -9,6 +9,8 @@ notebook, starts with the latest of each; those that changed within one tick tra
 `latencies` dispatches and compiles as dots in time. Changes while something is dispatched, at most half as often.
 `fusion`    how regions were cut into kernels. Changes when something was decided or measured, at most once a second.
 `cache`     what the code cache holds, lets go and has been asked for (`cache_messages`). Changes at most half as often as `figures`.
+`code`      the machine code that was asked for last. Changes when a view asks.
+`diff`      two versions side by side, those that were asked for last. Changes when a view asks.
 `status`    whether a cell runs, whether updates are paused.
 
 `choices` and `figures` belong to the `listing` of the same `generation`; a view drops those of another. Positions are implicit: the nth
@@ -249,6 +251,71 @@ class Fusion(TypedDict):
     roof: Roof | None
 
 
+class CodeLine(TypedDict):
+    """An instruction of the machine. `code`: its bytes, patched ones in brackets; `notes`: what was filled in."""
+
+    at: int
+    code: str
+    text: str
+    notes: list[str]
+
+
+class CodeBlock(TypedDict):
+    """A stencil. `part`: "frame", "loop", "tail" or "whole"; `instruction`: its position in the unit, None: it belongs to none."""
+
+    name: str
+    part: str
+    what: str
+    instruction: int | None
+    lines: list[CodeLine]
+
+
+class Code(TypedDict):
+    """Machine code of a unit: the kernels there are, and the blocks of the chosen one. `left_out` more lines are not shown.
+
+    `obstacle`: why there are bytes and no instructions, or "".
+    """
+
+    version: int
+    generation: int
+    unit: str
+    kernels: list[str]
+    chosen: int
+    size: int
+    blocks: list[CodeBlock]
+    left_out: int
+    obstacle: str
+
+
+class DiffPart(TypedDict):
+    """A part of an instruction, and whether the other side has another there."""
+
+    text: str
+    changed: bool
+
+
+class DiffRow(TypedDict):
+    """A pair of instructions. `mark`: "=" the same, "~" other operands, "-" only left, "+" only right; a side may be empty."""
+
+    mark: Literal["=", "~", "-", "+"]
+    left_number: str
+    left: list[DiffPart]
+    right_number: str
+    right: list[DiffPart]
+
+
+class Diff(TypedDict):
+    """Two of the `versions`, by name, side by side. `left_out` more rows are not shown; `summary`: of all of them."""
+
+    version: int
+    versions: list[str]
+    left: str
+    right: str
+    rows: list[DiffRow]
+    left_out: int
+    summary: str
+
+
 class Status(TypedDict):
     """`cell`: the number of the cell that runs, 0 when none does. `elapsed_us`: how long it has run, or the cell shown ran. `said`: what
     became of the latest command, or "".
@@ -290,6 +357,43 @@ def is_command(content: Any) -> TypeGuard[Command]:
     return content.get("command") in get_args(CommandName)
 
 
+class Request(TypedDict):
+    """From a view: show the machine code of a kernel of a unit, or (`kernel` -1) of the kernel that does an instruction, or any (-1)."""
+
+    version: int
+    command: Literal["code"]
+    view: str
+    unit: str
+    kernel: int
+    instruction: int
+
+
+def is_request(content: Any) -> TypeGuard[Request]:
+    """Whether a custom message asks for machine code in a way that this version understands."""
+    if not isinstance(content, dict) or content.get("version") != VERSION or content.get("command") != "code":
+        return False
+    texts, numbers = ("view", "unit"), ("kernel", "instruction")
+    return all(isinstance(content.get(k), str) for k in texts) and all(type(content.get(k)) is int for k in numbers)
+
+
+class Comparison(TypedDict):
+    """From a view: show two versions side by side; names that are not there stand for the latest of `unit` and the one before."""
+
+    version: int
+    command: Literal["compare"]
+    view: str
+    unit: str
+    left: str
+    right: str
+
+
+def is_comparison(content: Any) -> TypeGuard[Comparison]:
+    """Whether a custom message asks for two versions in a way that this version understands."""
+    if not isinstance(content, dict) or content.get("version") != VERSION or content.get("command") != "compare":
+        return False
+    return all(isinstance(content.get(name), str) for name in ("view", "unit", "left", "right"))
+
+
 def empty_listing() -> Listing:
     """Nothing has run yet."""
     return {"version": VERSION, "generation": 0, "units": [], "glossary": {}}
@@ -313,6 +417,26 @@ def empty_latencies() -> Latencies:
 def empty_fusion() -> Fusion:
     """See `empty_listing`."""
     return {"version": VERSION, "left_out": 0, "regions": [], "roof": None}
+
+
+def empty_code() -> Code:
+    """Nothing was asked for."""
+    return {
+        "version": VERSION,
+        "generation": 0,
+        "unit": "",
+        "kernels": [],
+        "chosen": 0,
+        "size": 0,
+        "blocks": [],
+        "left_out": 0,
+        "obstacle": "",
+    }
+
+
+def empty_diff() -> Diff:
+    """Nothing was asked for."""
+    return {"version": VERSION, "versions": [], "left": "", "right": "", "rows": [], "left_out": 0, "summary": ""}
 
 
 def idle_status() -> Status:

@@ -7,13 +7,15 @@ signature numbers, which differ from run to run, are left out unless asked for. 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import cache_forms, cutting, timing
-from .protocol import Choice, Columns, Instruction, Unit
-from .sampling import Sample
+from . import cache_forms, cutting, timing, versions
+from . import machine as listings
+from .protocol import Choice, Code, Columns, Diff, Instruction, Unit
+from .sampling import Sample, Sampler
 from .timing import duration
 
 NOTHING_YET = "BCVM: no cell with tensor work has run yet"
@@ -27,6 +29,7 @@ LEGEND = (
 )
 _RECOMPILED = ("^", "★", "fused kernel that was hot and was recompiled")  # shown where there is one
 _EXPLAINED = ("CALL_OP", "CALL_HOST", "FUSE_START")  # and the policies; other opcodes say themselves what they do
+_UNITS = re.compile(r"(?<=\d) (?=(?:s|ms|µs)\b)")
 _WORDS = {"waiting": "not run yet", "fused": "fused", "recompiled": "recompiled", "host": "Python", "mixed": "kernels and Python"}
 
 
@@ -104,9 +107,12 @@ def explained(sample: Sample) -> list[tuple[str, str]]:
 class Report:
     """A picture of a moment: displays as HTML and as text, the same wherever it is shown."""
 
-    def __init__(self, sample: Sample, *, times: bool = False) -> None:
+    def __init__(self, sample: Sample, *, times: bool = False, machine: Sequence[Code] = (), diff: Diff | None = None) -> None:
+        """`machine`: code of kernels, and `diff`: two versions, that are shown, too."""
         self.sample = sample
         self.times = times
+        self.machine = machine
+        self.diff = diff
 
     def __str__(self) -> str:
         if not self.sample.listing["units"]:
@@ -115,6 +121,8 @@ class Report:
         parts += [self._text(unit) for unit in self.sample.listing["units"]]
         views = [timing.text(self.sample.latencies), cutting.text(self.sample.fusion), cache_forms.text(self.sample.cache)]
         parts += filter(None, views if self.times else [])
+        parts += [listings.text(code) for code in self.machine]
+        parts += [versions.text(self.diff)] if self.diff is not None else []
         words = "\n".join(f"{word}: {text}" for word, text in explained(self.sample))
         return "\n\n".join([*parts, "\n".join(f"{mark} {meaning}" for mark, _, meaning in self._legend()), *filter(None, [words])])
 
@@ -127,9 +135,12 @@ class Report:
         tables = "".join(self._html(unit) for unit in self.sample.listing["units"])
         views = timing.as_html(self.sample.latencies), cutting.as_html(self.sample.fusion), cache_forms.as_html(self.sample.cache)
         tables += "".join(views) if self.times else ""
+        tables += "".join(map(listings.as_html, self.machine))
+        tables += versions.as_html(self.diff) if self.diff is not None else ""
         legend = " &nbsp; ".join(f"{mark} {html.escape(meaning)}" for _, mark, meaning in self._legend())
         words = "".join(f"<p><small><b>{html.escape(word)}</b>: {html.escape(text)}</small></p>" for word, text in explained(self.sample))
-        return f"<div><p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}</div>"
+        body = f"<p><b>BCVM</b>: {html.escape(summary(self.sample))}</p>{tables}<p><small>{legend}</small></p>{words}"
+        return f"<div>{_UNITS.sub(chr(160), body)}</div>"  # no line ends between a number and its unit
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html()}
@@ -157,14 +168,15 @@ class Report:
 
     def _html(self, unit: Unit) -> str:
         head = html.escape(f"{unit['kind']} {unit['title']}" if unit["kind"] == "function" else unit["title"])
-        names = ["line", head, "", "runs", *(["total", "last"] if self.times else []), "kernel"]
+        names = ["line", head, "by", "runs", *(["total", "last"] if self.times else []), "kernel"]
         cells = "".join(f'<th style="{_align(name)}" scope="col">{name}</th>' for name in names)
         body = "".join(self._html_row(names, row) for row in rows(self.sample, unit, times=self.times))
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
     def _html_row(self, names: list[str], row: Row) -> str:
         mark = {" ": "", "*": "●", "#": "◆", "^": "★", "-": "◇", "+": "◐", "o": "○"}[MARKS[row.tier]]
-        title = f' title="{html.escape(_WORDS.get(row.tier, "kernel"))}"' if mark else ""
+        word = html.escape(_WORDS.get(row.tier, "kernel"))
+        title = f' role="img" aria-label="{word}" title="{word}"' if mark else ""
         code = html.escape(row.text)
         if row.depth:
             code = f'<code style="background: none; padding-left: {row.depth * 2}em">{code}</code>'
@@ -174,6 +186,13 @@ class Report:
         figures = [row.runs, *([row.total, row.last] if self.times else [])]
         cells = [number, code, f"<span{title}>{mark}</span>", *figures, html.escape(row.who)]
         return "<tr>" + "".join(f'<td style="{_align(name)}">{cell}</td>' for name, cell in zip(names, cells, strict=True)) + "</tr>"
+
+
+def make(sampler: Sampler, *, times: bool, machine: bool, diff: tuple[str, str] | None) -> Report:
+    """A report of this moment. Raises BcvmError for versions that are not there."""
+    sample = sampler.sample()
+    found = None if diff is None else sampler.versions.chosen(diff)
+    return Report(sample, times=times, machine=sampler.machine() if machine else (), diff=found)
 
 
 def _indented(row: Row) -> str:

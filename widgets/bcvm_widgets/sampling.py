@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from bcvm_core.comparing import substituted
 from bcvm_core.watch import InstructionView, Measure, Measures, Unit, Watch
 
-from . import cutting, protocol, timing
+from . import cutting, machine, protocol, timing
 from .cache_messages import Cache, empty_cache
 from .caching import CacheView
 from .glossary import glossary
-from .protocol import Choice, Choices, Columns, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
+from .protocol import Choice, Choices, Code, Columns, Diff, Figures, Fusion, Latencies, Listing, Tier, UnitChoices, UnitFigures
+from .versions import Versions
 
 _SIGNATURE = re.compile(r",? 0x[0-9A-F]{4}\b")  # in an operand list: bound signatures are shown by themselves
 _SHORT = 20  # constants of no more characters are shown where they are used
@@ -42,10 +44,12 @@ class Sampler:
         self._fusion = protocol.empty_fusion()
         self.cache = CacheView(watch.cache)
         self._looks = 0
+        self.versions = Versions(watch)
 
     def sample(self, *, often: bool = False) -> Sample:
         """What can be seen now. `often`: looked at many times a second, so that not everything need be new each time."""
         units = self.watch.units()
+        self.versions.see(units)
         shown = [_unit(unit) for unit in units]
         if shown != self._listing["units"]:
             generation = self._listing["generation"] + 1
@@ -59,6 +63,21 @@ class Sampler:
             self._fusion = cutting.message(self.watch.splits(units))
         choices, figures = self._choices(units, measured), self._figures(units, measured)
         return Sample(self._listing, choices, figures, self._latencies, self._fusion, self.cache.latest)
+
+    def code(self, key: str, kernel: int, instruction: int) -> Code:
+        """The machine code of a kernel of a unit, by its number or (-1) by an instruction that it does."""
+        unit = next((unit for unit in self.watch.units() if unit.key == key), None)
+        if unit is None:
+            return protocol.empty_code()
+        return machine.message(unit, self._listing["generation"], kernel, instruction)
+
+    def machine(self) -> list[Code]:
+        """The machine code of every kernel."""
+        return [code for unit in self.watch.units() for code in machine.messages(unit, self._listing["generation"])]
+
+    def diff(self, unit: str, left: str, right: str) -> Diff:
+        """Two versions side by side."""
+        return self.versions.message(self.watch.units(), unit, left, right)
 
     def _look_at_dots(self, units: list[Unit]) -> None:
         if self.watch.latencies.collect(self.watch.calls(units)):
@@ -95,13 +114,7 @@ def _instruction(view: InstructionView) -> protocol.Instruction:
     operands = view.text.removeprefix(view.opcode).strip()
     if view.opcode == "CALL_OP":
         operands = _SIGNATURE.sub("", operands, count=1)
-    notes = []
-    for note in view.constants:
-        name, _, value = note.partition(" = ")
-        if len(value) <= _SHORT:
-            operands = re.sub(rf"(?<![\w.]){name}(?![\w=])", lambda _, value=value: value, operands)  # type: ignore[misc]
-        else:
-            notes.append(note)
+    operands, notes = substituted(operands, view.constants, _SHORT)
     return {
         "part": view.part,
         "pc": view.pc,

@@ -73,14 +73,14 @@ def name_of(figures: SeriesFigures) -> str:
 
 
 def verdict(figures: SeriesFigures) -> str:
-    """Against the budget: "within 800 µs mean, 2 ms P99", or what is over it; "" where there is none."""
+    """Against the budget: "mean within 0.8 ms, P99 OVER 2 ms"; "" where there is none."""
     parts = []
     for word, value, budget in (
         ("mean", figures["mean_us"], figures["budget_mean_us"]),
         ("P99", figures["p99_us"], figures["budget_p99_us"]),
     ):
         if value is not None and budget is not None:
-            parts.append(f"{word} {'within' if value <= budget else 'OVER'} {duration(budget)}")
+            parts.append(f"{word} {'within' if value <= budget else 'OVER'} {budget / 1000:.3g} ms")
     return ", ".join(parts)
 
 

@@ -58,12 +58,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """An elementwise stage; `numbers`: over one element per row. `repeated`: inputs (bits) that stay the same along the inner axis."""
+    """An elementwise stage; `numbers`: over one element per row. `repeated`: inputs (bits) that stay the same along the inner axis.
+
+    `pcs`: where the instructions of the kernel's nodes stand.
+    """
 
     kernel: FusedKernel
     numbers: bool
     repeated: int
     places: tuple[Place, ...]
+    pcs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class Rows:
     eps: float
     less: int
     cost_ns: float
+    pc: int = -1  # where its instruction stands
 
 
 Stage = Elements | Rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -118,7 +119,23 @@ class _Builder:
 
 def lower(graph: FusedGraph) -> Lowered:
     """The steps of a graph. Raises NotFusable."""
+    b, outputs, dtypes, _ = _built(graph)
+    return _finished(b, outputs, dtypes)
+
+
+def makers(graph: FusedGraph) -> list[int]:
+    """Per value of `lower(graph)` the node that it was made for first, -1 for inputs. Raises NotFusable."""
+    b, outputs, _, ends = _built(graph)
+    owners = [-1] * len(graph.inputs)
+    for node, end in enumerate(ends):
+        owners += [node] * (end - len(owners))
+    return [owners[k] for k in _kept(b, outputs)]
+
+
+def _built(graph: FusedGraph) -> tuple[_Builder, list[int], tuple[str, ...], list[int]]:
+    """All steps, the numbers and NumPy types of the outputs, and how many values there were after each node."""
     b = _Builder()
+    ends: list[int] = []
     refs: list[int] = []
     dtypes: list[str] = []
     for index, (dtype, _) in enumerate(graph.inputs):
@@ -142,19 +159,26 @@ def lower(graph: FusedGraph) -> Lowered:
             local.append(b.step(step, local, operands))
         refs.append(local[found.result])
         dtypes.append(found.dtype)
-    return _finished(b, [refs[k] for k in graph.outputs], tuple([dtypes[k] for k in graph.outputs]))
+        ends.append(len(b.values))
+    return b, [refs[k] for k in graph.outputs], tuple([dtypes[k] for k in graph.outputs]), ends
 
 
 def _finished(b: _Builder, outputs: list[int], dtypes: tuple[str, ...]) -> Lowered:
     """What the outputs need, renumbered, and what else may raise an event."""
     values, width = b.values, b.width
-    if len(b.used.union(outputs)) != len(values):
-        needed = _needed(values, outputs)
-        if len(needed) != len(values):
-            values, outputs = _renumbered(values, sorted(needed), outputs)
-            width = max([4, *map(_width, values)])
+    kept = _kept(b, outputs)
+    if len(kept) != len(values):
+        values, outputs = _renumbered(values, kept, outputs)
+        width = max([4, *map(_width, values)])
     stores = tuple([(k, memory_type(dtype)) for k, dtype in zip(outputs, dtypes, strict=True)])
     return Lowered(tuple(values), stores, tuple(b.constants), width, dtypes)
+
+
+def _kept(b: _Builder, outputs: list[int]) -> Sequence[int]:
+    """The values that stay, by their numbers: all of them where each is read."""
+    if len(b.used.union(outputs)) == len(b.values):
+        return range(len(b.values))
+    return sorted(_needed(b.values, outputs))
 
 
 def _needed(values: list[Value], outputs: list[int]) -> set[int]:
@@ -175,7 +199,7 @@ def _width(value: Value) -> int:
     return SIZE[value.memory] if type(value) is Loaded else SIZE[value.type]  # type: ignore[union-attr]
 
 
-def _renumbered(values: list[Value], kept: list[int], outputs: list[int]) -> tuple[list[Value], list[int]]:
+def _renumbered(values: list[Value], kept: Sequence[int], outputs: list[int]) -> tuple[list[Value], list[int]]:
     number = {old: new for new, old in enumerate(kept)}
     out: list[Value] = []
     for old in kept:

@@ -39,6 +39,15 @@ class Form(NamedTuple):
     operands: int
 
 
+class Placed(NamedTuple):
+    """A stencil of some code: its name in the loop and in the last, partial step, and the offsets that its holes are given."""
+
+    stencil: str
+    tail: str
+    context: int
+    constant: int
+
+
 class Splicer:
     """Makes kernels from the stencils of one blob, in one arena. The constants of the blob are put there once."""
 
@@ -148,6 +157,23 @@ class Splicer:
         start = self.arena.reserve(size)
         native.emit(at, self.arena.write_at + start, self._data - start)
         return start, size, context
+
+    def placed(self, form: Form) -> list[Placed]:
+        """The stencils of a form's code between the frame's, in order: what `splice` lays down. Raises NotFusable."""
+        plan = self._plan(form)
+        length = driver().arrange(ctypes.addressof(plan))
+        if length < 0 or struct.unpack_from("<q", plan, c.A_MISSING)[0]:
+            raise NotFusable("a stencil does not exist")
+        first = struct.unpack_from("<q", plan, c.A_PLACED)[0] - ctypes.addressof(plan)
+        rows = [struct.unpack_from("<4q", plan, first + c.PLACED_SIZE * k) for k in range(length)]
+        families = {number: dict(_variants(name, self.blob, self.target)) for name, number in list(self._families.items())}
+        table, variants = ctypes.addressof(self._table), self.target.slots**2
+
+        def name(row: int) -> str:
+            family, place = divmod((row - table) // c.ROW_SIZE, variants)
+            return families[family][place]
+
+        return [Placed(name(row), name(tail), context, constant) for row, tail, context, constant in rows]
 
     def _plan(self, form: Form) -> Any:
         """A plan in memory, with room for its results."""

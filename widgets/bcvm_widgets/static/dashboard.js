@@ -19,6 +19,8 @@ class View {
       "change:fusion": () => this.showFusion(),
       "change:cache": () => this.showCache(),
       "msg:custom": (answer) => answer?.version === VERSION && answer.view === this.id && this.cache.hear(answer),
+      "change:code": () => this.showCode(),
+      "change:diff": () => this.compare.show(this.model.get("diff")),
       "change:status": () => this.showStatus(),
     };
     for (const [name, handler] of Object.entries(this.handlers)) model.on(name, handler);
@@ -28,6 +30,7 @@ class View {
     window.addEventListener("pageshow", this.onShow);
     this.showStatus();
     this.showAll();
+    this.compare.show(this.model.get("diff"));
     this.send("shown");
   }
 
@@ -53,6 +56,18 @@ class View {
     } catch {
       // no kernel behind a saved notebook
     }
+  }
+
+  // Ask for the machine code of a kernel, by its number or (-1) by the instruction that is held or pointed at.
+  askForCode(kernel) {
+    const select = this.pinned ?? this.pointed;
+    const instruction = this.links(select).instructions.find((n) => this.unit.instructions[n].op) ?? -1;
+    this.post({ command: "code", unit: this.unit?.key ?? "", kernel, instruction });
+  }
+
+  showCode() {
+    this.machine.show(this.model.get("code"), this.unit);
+    this.showLinks();
   }
 
   build(element) {
@@ -106,7 +121,20 @@ class View {
       this.said,
     );
     this.finder = new Finder(this);
-    const program = make("div", {}, this.notice, this.tabs, this.finder.element, this.panes, this.detail, this.legend.element);
+    this.machine = new MachineView((kernel) => this.askForCode(kernel), this);
+    this.compare = new CompareView((left, right) => this.post({ command: "compare", unit: this.unit?.key ?? "", left, right }));
+    const program = make(
+      "div",
+      {},
+      this.notice,
+      this.tabs,
+      this.finder.element,
+      this.panes,
+      this.detail,
+      this.machine.element,
+      this.compare.element,
+      this.legend.element,
+    );
     this.views = new Views(
       [
         ["program", "Bytecode", program],
@@ -251,12 +279,8 @@ class View {
   }
 
   tabKey(event) {
-    const tabs = [...this.tabs.children];
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    this.choose(tabs[(tabs.indexOf(event.target) + step + tabs.length) % tabs.length].dataset.key);
-    event.preventDefault();
-    event.stopPropagation();
+    const tab = tabAt(event, [...this.tabs.children]);
+    if (tab) this.choose(tab.dataset.key);
   }
 
   showUnit(unit) {
@@ -280,6 +304,8 @@ class View {
       });
       this.code.fill(entries);
       this.legend.explain(glossary);
+      this.machine.show(this.model.get("code"), unit);
+      if (this.machine.open) this.askForCode(-1);
       panes.forEach((pane, n) => (pane.element.scrollTop = this.scrolls.get(unit?.key)?.[n] ?? 0));
     }
     this.showChoices();
@@ -374,6 +400,7 @@ class View {
     this.pointed = same ? null : select;
     this.showLinks();
     if (this.pinned) this.reveal(this.pinned);
+    if (this.pinned && this.machine.open) this.askForCode(-1);
   }
 
   cross(select) {
@@ -415,6 +442,7 @@ class View {
           row.element.setAttribute("aria-selected", String(pinned));
       });
     }
+    this.machine.link(new Set(instructions), Boolean(this.pinned) && select === this.pinned);
     this.showSpan(select);
     this.showDetail();
   }

@@ -37,7 +37,8 @@ class FusionView {
         this.roof,
       ),
     );
-    this.element = make("div", { class: "bcvm-fusion" }, this.notice, this.full);
+    this.more = make("p", { class: "bcvm-source bcvm-left-out", role: "note" });
+    this.element = make("div", { class: "bcvm-fusion" }, this.notice, this.full, this.more);
   }
 
   show(message) {
@@ -55,6 +56,9 @@ class FusionView {
     this.full.hidden = !regions.length;
     this.notice.hidden = Boolean(regions.length);
     setText(this.notice, "Regions of two ops or more appear here once they have run, with the kernels that they were cut into.");
+    const more = this.message?.left_out ?? 0;
+    this.more.hidden = !more;
+    setText(this.more, leftOutText(more, regions.length));
     if (!regions.length) return;
     const state = JSON.stringify([this.message, this.chosen]);
     if (state === this.drawn) return;
@@ -72,7 +76,7 @@ class FusionView {
     const candidate = candidates.find((each) => each.name === this.chosen.candidate) ?? candidates[0] ?? null;
     this.drawGraph(region, call, candidate);
     this.drawFacts(region, call);
-    this.drawCandidates(call, candidate);
+    this.drawCandidates(region, call, candidate);
     this.drawRoof(call, candidate);
   }
 
@@ -116,7 +120,7 @@ class FusionView {
 
   // --- the decision
 
-  drawCandidates(call, current) {
+  drawCandidates(region, call, current) {
     this.table.hidden = !call;
     const focused = [...this.body.children].findIndex((row) => row.contains(document.activeElement));
     this.body.replaceChildren(
@@ -146,9 +150,9 @@ class FusionView {
     if (focused >= 0) this.body.children[focused]?.querySelector("button").focus();
     const cores = this.message.roof?.cores ?? 1;
     this.parts.replaceChildren(
-      ...(current?.parts ?? []).map((part) => make("li", {}, partText(part, call.kernel, this.region.value, cores))),
+      ...(current?.parts ?? []).map((part) => make("li", {}, partText(part, call.kernel, region, cores))),
     );
-    setText(this.source, call ? `Predicted by ${call.decision.source} figures of the machine (${this.message.roof?.cpu}).` : "");
+    setText(this.source, call ? sourceText(call.decision.source, this.message.roof?.cpu) : "");
   }
 
   drawRoof(call, candidate) {
@@ -171,8 +175,15 @@ class FusionView {
   }
 }
 
+// Which figures predicted the times; nominal ones are no machine's.
+const sourceText = (source, cpu) =>
+  `Predicted by ${source} figures${cpu && cpu !== source ? ` of the machine (${cpu})` : ""}.`;
+
 // A region with decisions is looked at first, then the one that ran most often.
 const interest = (region) => (region.kernels.some((kernel) => kernel.decisions.length) ? 1e12 : 0) + region.runs;
+
+const leftOutText = (more, shown) =>
+  `${count(more)} more region${more === 1 ? " is" : "s are"} not among these ${count(shown)}: those of the first lines are shown.`;
 
 const letter = (n) => String.fromCharCode(97 + n);
 
@@ -214,8 +225,7 @@ function placesOf(nodes) {
 }
 
 function partText(part, kernel, region, cores) {
-  const ops = region.slice(region.indexOf(": ") + 2).split(", ");
-  const names = part.ops.map((position) => ops[kernel.nodes[position]]).join(", ");
+  const names = part.ops.map((position) => region.nodes[kernel.nodes[position]].op).join(", ");
   const work = `${shortCount(part.operations)} operations, ${shortCount(part.nbytes)} bytes in ${part.level}`;
   const density = `${digits(part.operations / Math.max(1, part.nbytes))} per byte`;
   const busy = `${part.threads} of ${cores} cores busy, ${count(part.blocks)} block${part.blocks === 1 ? "" : "s"}`;

@@ -174,7 +174,7 @@ class LatencyView {
       ]) {
         if (us === null || us > top) continue;
         lines.push(DRAW("path", { d: `M${PLOT.left} ${y(us)}H${right}`, class: `bcvm-budget bcvm-dots-${each.kind}` }));
-        const label = `budget of ${KINDS[each.kind].tier}: ${name} ${duration(us)}`;
+        const label = `budget of ${KINDS[each.kind].tier}: ${name} ${inMs(us)}`;
         lines.push(DRAW("text", { x: right - 4, y: y(us) + (name === "mean" ? 11 : -3), "text-anchor": "end", class: "bcvm-budget-name" }, label));
       }
     }
@@ -249,9 +249,7 @@ class LatencyView {
     message.series.forEach((series, n) => {
       const cells = [count(series.count), ...["mean_us", "p50_us", "p99_us", "worst_us"].map((name) => duration(series[name]))];
       cells.forEach((text, k) => setText(this.rows[n].cells[k], text));
-      const [words, over] = verdict(series);
-      setText(this.rows[n].cells[5], words);
-      setClass(this.rows[n].cells[5], "bcvm-over", over);
+      showVerdict(this.rows[n].cells[5], series);
     });
   }
 
@@ -289,12 +287,15 @@ class LatencyView {
   }
 }
 
-// The budget in words, and whether something is over it.
-function verdict(series) {
+// Beside each budget whether it is kept; only what is over one is in the colour of faults.
+function showVerdict(cell, series) {
   const parts = [
     ["mean", series.mean_us, series.budget_mean_us],
     ["P99", series.p99_us, series.budget_p99_us],
-  ].filter(([, value, budget]) => value !== null && budget !== null);
-  const over = parts.some(([, value, budget]) => value > budget);
-  return [parts.map(([name, value, budget]) => `${value <= budget ? "✓" : "✗ over"} ${name} ${duration(budget)}`).join(", "), over];
+  ]
+    .filter(([, value, budget]) => value !== null && budget !== null)
+    .map(([name, value, budget]) => ({ over: value > budget, words: `${value > budget ? "✗ over" : "✓"} ${name} ${inMs(budget)}` }));
+  if (cell.textContent === parts.map((part) => part.words).join(", ")) return;
+  const shown = parts.map((part) => make("span", { class: part.over ? "bcvm-over" : "" }, part.words));
+  cell.replaceChildren(...shown.flatMap((part, n) => (n ? [", ", part] : [part])));
 }

@@ -10,8 +10,9 @@ class Legend {
         return item;
       });
     this.words = make("dl", {});
-    this.details = make("details", {}, make("summary", {}, "words"), this.words);
-    this.element = make("footer", { class: "bcvm-legend", "aria-label": "Legend" }, ...marks, this.details);
+    const scrolled = make("div", { class: "bcvm-words", role: "group", tabindex: "0", "aria-label": "What the words mean" }, this.words);
+    this.details = make("details", {}, make("summary", {}, "words"), scrolled);
+    this.element = make("div", { class: "bcvm-legend", role: "group", "aria-label": "Legend" }, ...marks, this.details);
     this.known = "";
   }
 

@@ -22,8 +22,8 @@ class Pane {
     const cells = heads.map(([name, about]) =>
       make(
         "th",
-        { scope: "col", class: (right.has(name) ? "bcvm-right" : "") + (named[name] ?? ""), title: about || null, "aria-label": name ? null : about },
-        name,
+        { scope: "col", class: (right.has(name) ? "bcvm-right" : "") + (named[name] ?? ""), title: about || null },
+        name || make("span", { class: "bcvm-unseen" }, about),
       ),
     );
     this.body = make("tbody");
@@ -44,7 +44,7 @@ class Pane {
   }
 
   row(entry, n) {
-    const mark = make("span", { class: "bcvm-mark", role: "img" });
+    const mark = make("span", { class: "bcvm-mark" });
     const who = make("td", { class: "bcvm-by" });
     const runs = make("td", { class: "bcvm-right bcvm-runs" });
     const total = make("span", { class: "bcvm-figure" });
@@ -82,8 +82,7 @@ class Pane {
         .join("; ");
       if (row.mark.title === about) return;
       row.mark.title = row.who.title = about;
-      row.mark.setAttribute("aria-label", tier.word);
-      row.mark.setAttribute("aria-hidden", String(!tier.word));
+      setNamed(row.mark, tier.word);
     });
   }
 

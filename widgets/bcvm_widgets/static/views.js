@@ -37,12 +37,9 @@ class Views {
   }
 
   key(event) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const n = (this.tabs.indexOf(event.target) + step + this.tabs.length) % this.tabs.length;
-    this.open(this.tabs[n].dataset.view);
-    this.tabs[n].focus();
-    event.preventDefault();
-    event.stopPropagation();
+    const tab = tabAt(event, this.tabs);
+    if (!tab) return;
+    this.open(tab.dataset.view);
+    tab.focus();
   }
 }

@@ -33,21 +33,41 @@ function setClass(node, name, on) {
   if (node.classList.contains(name) !== on) node.classList.toggle(name, on);
 }
 
+// A mark that says something is an image with that name; one that says nothing is none.
+function setNamed(node, word) {
+  for (const [name, value] of Object.entries({ role: "img", "aria-label": word }))
+    if (word) node.setAttribute(name, value);
+    else node.removeAttribute(name);
+}
+
 function duration(us) {
   if (us === null || us === undefined) return "";
   for (const [unit, size] of [
     ["s", 1e6],
     ["ms", 1e3],
   ])
-    if (us >= 0.9995 * size) return `${digits(us / size)} ${unit}`;
-  return `${digits(us)} µs`;
+    if (us >= 0.9995 * size) return `${digits(us / size)}\u00a0${unit}`; // no line ends between a number and its unit
+  return `${digits(us)}\u00a0µs`;
 }
 
 const digits = (x) => (x >= 999.5 ? Math.round(x).toLocaleString("en") : String(Number(x.toPrecision(3))));
 const count = (n) => (n ? n.toLocaleString("en") : "");
 const shortCount = (n) =>
   n < 99_950 ? n.toLocaleString("en") : n < 999_500 ? `${digits(n / 1e3)}k` : n < 999_500_000 ? `${digits(n / 1e6)}M` : `${digits(n / 1e9)}G`;
-const clock = (us) => (us < 1e6 ? duration(us) : `${(us / 1e6).toFixed(1)} s`);
+const clock = (us) => (us < 1e6 ? duration(us) : `${(us / 1e6).toFixed(1)}\u00a0s`);
+
+// A bound in milliseconds, whatever its size: two of them beside each other can be compared.
+const inMs = (us) => `${digits(us / 1000)}\u00a0ms`;
+
+// The tab that an arrow key leads to from the one that has the focus, or null; what is left of the event is dealt with here.
+function tabAt(event, tabs) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  const from = tabs.indexOf(event.target);
+  if (!step || from < 0) return null;
+  event.preventDefault();
+  event.stopPropagation();
+  return tabs[(from + step + tabs.length) % tabs.length];
+}
 
 // Columns of `ast` count UTF-8 bytes, strings here count UTF-16 units.
 function fromBytes(text, bytes) {
