@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_dashboard import SHOW, Board, _in_both_themes, _select_and_run, _write
+from tests.browser.board import SHOW, Board, in_both_themes, select_and_run, write
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -61,10 +61,10 @@ def _cell(seconds: float) -> str:
 
 
 def test_kernels_can_be_looked_at_pinned_and_evicted(open_notebook: Any, lab: Any, pictures: Path) -> None:
-    _write(lab, "cache.ipynb", DEFINE, SHOW, _cell(300))
+    write(lab, "cache.ipynb", DEFINE, SHOW, _cell(300))
     page = open_notebook("cache.ipynb")
     board = Board(page)
-    _select_and_run(page, 0, 2)
+    select_and_run(page, 0, 2)
     board.root.wait_for(timeout=20_000)
     board.wait_for_more(0)
     board.root.get_by_role("tab", name="Code cache").click()
@@ -77,7 +77,7 @@ def test_kernels_can_be_looked_at_pinned_and_evicted(open_notebook: Any, lab: An
     page.wait(lambda: hits.text_content() != before, "more hits", 10)
     assert board.busy()
 
-    said = board.root.locator(".bcvm-said")
+    said = board.root.locator(".bcvm-answer")
     gate.first.click()
     assert "gate, line" in str(board.root.locator(".bcvm-cache .bcvm-detail").text_content())
     assert board.root.locator(".bcvm-cell-chosen").get_attribute("d") != ""
@@ -107,7 +107,7 @@ def test_kernels_can_be_looked_at_pinned_and_evicted(open_notebook: Any, lab: An
         page.page.wait_for_timeout(300)
         board.root.screenshot(path=pictures / f"dashboard_cache_{theme}.png")
 
-    _in_both_themes(page, take)
+    in_both_themes(page, take)
     board.button("Clear cache").click()
     page.wait(lambda: "evicted; what is pinned or runs stays" in str(said.text_content()), "clearing", 5)
     assert gate.count() == 1, "it is pinned"

@@ -27,7 +27,7 @@ class CacheView {
     this.pin = button("⚑ Pin", "Keep the chosen kernel: no rule evicts it (key P)", () => this.act("pin"));
     this.evict = button("✕ Evict", "Forget the chosen kernel; its next call makes it again (key Delete)", () => this.act("evict"));
     this.clear = button("Clear cache", "Forget all kernels but those that are pinned or run", () => this.act("clear"));
-    this.said = make("span", { class: "bcvm-said", role: "status", "aria-live": "polite" });
+    this.said = make("span", { class: "bcvm-answer", role: "status", "aria-live": "polite" });
     this.table = new CacheTable(
       () => this.draw(),
       (what) => this.act(what),
