@@ -7,13 +7,17 @@ of which each leaves it usable. Modules have such locks, too, while they are imp
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 _PATIENCE_S: Final = 2.0  # with imports; one of them may wait for something that whoever forks holds
 _LOOK_S: Final = 0.001
@@ -32,6 +36,24 @@ def rlock() -> Any:
     made = threading.RLock()
     _all.add(made)
     return made
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """The function that gives what `make()` has made, once, whatever threads ask for it first at the same time.
+
+    For what machine code knows by its address: `functools.cache` may make it twice and drop the one whose address was given away.
+    """
+    guard, made = rlock(), list[T]()
+
+    @functools.wraps(make)
+    def found() -> T:
+        if not made:
+            with guard:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return found
 
 
 def _imports() -> bool:

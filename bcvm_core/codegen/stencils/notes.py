@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import struct
 import weakref
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +36,7 @@ def _page() -> Any:
     return page
 
 
-@cache
+@locks.once
 def _notes() -> _Notes:
     return _Notes()
 

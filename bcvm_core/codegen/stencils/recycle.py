@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import config
+from ...locks import once
 from . import offsets as c
 from . import recycle_code as r
 from .driver import driver
@@ -52,7 +53,7 @@ class _Handler(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char * 127), ("version", ctypes.c_uint8), ("allocator", _Allocator))
 
 
-@cache
+@once
 def pool() -> Any:
     """The free blocks of large results: `recycle_code.py`."""
     libc = ctypes.CDLL(None)
@@ -65,7 +66,7 @@ def pool() -> Any:
     return block
 
 
-@cache
+@once
 def _handler() -> Any:
     """NumPy's description of the allocator."""
     found = driver().addresses
