@@ -24,19 +24,28 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(target.host() is None, reason
 
 
 def test_c56_a_request_with_an_unseen_shape_does_not_wait_for_the_compiler(tmp_path: Path, repository: Path) -> None:
-    env = os.environ | {"BCVM_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "tests.cases.slow_compiler"]
-    done = subprocess.run(command, env=env, cwd=repository, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    calls, interpreted = found["calls"], found["interpreted"]
-    late = [(k, n, took) for k, (n, took, _) in enumerate(calls) if took > 3 * interpreted[str(n)] + 0.020]
+    for attempt in range(3):  # other programs make a call late now and then; waiting for a compiler would show each time
+        found = _served(tmp_path / str(attempt), repository)
+        calls, interpreted = found["calls"], found["interpreted"]
+        late = [(k, n, took) for k, (n, took, _) in enumerate(calls) if took > 3 * interpreted[str(n)] + 0.020]
+        if not late:
+            break
     assert not late, f"interpreted: {interpreted}"
     assert found["within"], "compiles went on meanwhile"
     assert len(found["started"]) == len(set(found["started"])), "no version is compiled twice"
     for number in (51, 201):
         assert calls[number][2] == calls[number - 1][2], "the second call of a shape asks for nothing more"
     assert found["apart"] < 1e-6
+
+
+def _served(folder: Path, repository: Path) -> dict[str, Any]:
+    """The figures of a process of its own, on a cold cache."""
+    env = os.environ | {"BCVM_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "tests.cases.slow_compiler"]
+    done = subprocess.run(command, env=env, cwd=repository, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 # -- c50 ---------------------------------------------------------------------------------------------

@@ -74,11 +74,16 @@ def test_threads_that_sleep_are_woken(crew: crews.Crew) -> None:
 
 
 def test_parts_run_at_the_same_time(crew: crews.Crew) -> None:
+    meeting = threading.Barrier(crew.members)
+
+    def meet(*_: int) -> int:
+        meeting.wait(60.0)  # in vain unless every thread is here
+        return 1
+
+    part = ctypes.CFUNCTYPE(ctypes.c_int64, *(ctypes.c_int64,) * 6)(meet)
     rows = crews.table(crew.members)
-    rows[:, 0] = 100_000  # microseconds asleep
-    started = time.perf_counter()
-    crew.run(SLEEP, rows)
-    assert time.perf_counter() - started < 0.1 * (crew.members - 0.5)
+    crew.run(ctypes.cast(part, ctypes.c_void_p).value or 0, rows)
+    assert (rows[:, crews.RETURNED] == 1).all() and not meeting.broken
 
 
 def test_a_range_is_swept(crew: crews.Crew) -> None:
