@@ -37,10 +37,14 @@ def workers(threads: int, options: Options) -> Forms:
     return {form: w for w in found for form in w.ask("forms")}
 
 
-def asked(forms: Forms, options: Options, do: str, **arguments: Any) -> dict[str, Any]:
-    """The answers by form; a form that fails is left out from now on."""
-    answers = {}
-    for form, worker in list(forms.items()):
+def asked(forms: Forms, options: Options, do: str, turn: int = 0, **arguments: Any) -> dict[str, Any]:
+    """The answers by form; a form that fails is left out from now on.
+
+    Who is asked first changes with `turn`: some threads go on spinning after a call, and whoever comes next has one core less.
+    """
+    answers, order = {}, list(forms.items())
+    first = turn % len(order)
+    for form, worker in order[first:] + order[:first]:
         try:
             answers[form] = worker.ask(do, form=form, **arguments)
         except PeerError as error:
@@ -60,7 +64,7 @@ def times(options: Options, threads: int) -> None:
     for batch in BATCHES:
         for length in LENGTHS:
             arguments = {"batch": batch, "length": length, "seconds": options.seconds}
-            rounds = [asked(forms, options, "measure", **arguments) for _ in range(options.rounds)]
+            rounds = [asked(forms, options, "measure", turn, **arguments) for turn in range(options.rounds)]
             found = {form: median(r[form][clock] for r in rounds) for form in rounds[-1]}
             ratio = min((t for form, t in found.items() if form != "BCVM"), default=float("nan")) / found["BCVM"]
             line(f"{batch}, {length}", [*(f"{found[f] / 1e3:.1f}" if f in found else "-" for f in columns), f"{ratio:.2f}"])
