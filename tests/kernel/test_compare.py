@@ -176,9 +176,14 @@ def test_explain_counts_a_cell_once_per_place(run_cell: Run, shell: Any) -> None
 # --- MindSpore ----------------------------------------------------------------------------------
 
 
+def _mindspore() -> None:
+    """In this process, as all tests of MindSpore have it from its first op on: an error of an op comes with the op."""
+    pytest.importorskip("mindspore").set_context(pynative_synchronize=True)
+
+
 @pytest.mark.mindspore
 def test_numpy_cells_run_on_mindspore(run_cell: Run, latest: Callable[[], Comparison]) -> None:
-    pytest.importorskip("mindspore")
+    _mindspore()
     run_cell(SETUP)
     run_cell("%%bcvm --compare numpy,pynative,jit --rounds 3\ny = step(x)\nlast = {'s': y.sum()}\ny * 2")
     assert _errors(latest()) == {} and latest().agree, str(latest())
@@ -187,7 +192,7 @@ def test_numpy_cells_run_on_mindspore(run_cell: Run, latest: Callable[[], Compar
 
 @pytest.mark.mindspore
 def test_mindspore_cells_run_as_they_stand(run_cell: Run, latest: Callable[[], Comparison], capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("mindspore")
+    _mindspore()
     run_cell("import mindspore as ms, numpy as np\nfrom mindspore import ops, nn\n%bcvm on")
     run_cell("x = ms.Tensor(np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8))\nnet = nn.Dense(8, 8)")
     capfd.readouterr()
@@ -200,7 +205,7 @@ def test_mindspore_cells_run_as_they_stand(run_cell: Run, latest: Callable[[], C
 
 @pytest.mark.mindspore
 def test_an_engine_that_takes_no_part_is_told(run_cell: Run, latest: Callable[[], Comparison]) -> None:
-    pytest.importorskip("mindspore")
+    _mindspore()
     run_cell("%%bcvm --compare pynative --rounds 2\nn = sum(range(10))")
     assert "no mindspore tensor took part" in _errors(latest())["pynative"]
 
@@ -221,9 +226,9 @@ def test_the_kernel_shows_the_cells_own_output_once_and_then_the_comparison(kern
 def test_the_stop_button_works_after_a_graph_was_compiled(start: Any) -> None:
     pytest.importorskip("mindspore")
     kernel = start()
-    kernel.run(SETUP)
+    kernel.run(SETUP + "import time")
     kernel.run("%%bcvm --compare jit --rounds 1\ny = step(x)")
-    message_id = kernel.send("%%bcvm --compare jit --rounds 10000\ny = step(x)\nprint('go', flush=True)")
+    message_id = kernel.send("%%bcvm --compare jit --rounds 10000\ny = step(x)\ntime.sleep(0.005)\nprint('go', flush=True)")
     kernel.wait_for_output(message_id, "go")
     time.sleep(4.0)
     kernel.manager.interrupt_kernel()

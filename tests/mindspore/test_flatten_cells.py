@@ -198,6 +198,8 @@ _inputs = st.tuples(
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(source=constructs(), rounds=st.lists(st.tuples(_inputs, _inputs, st.sampled_from(range(len(_CHANGES)))), min_size=1, max_size=4))
 def test_made_up_constructs(source: str, rounds: list[Any]) -> None:
+    empty = any(0 in shape for inputs in rounds for shape, _ in inputs[:2])
+    assume(not (empty and "mean" in source))  # MindSpore divides by 0 whatever lies in memory: NaN or infinity
     cls = type("Made", (nn.Cell,), {"construct": made(source, str(hash(source)))})
 
     def run(log: Log) -> None:
