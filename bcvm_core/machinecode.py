@@ -21,7 +21,7 @@ from .errors import LoweringError
 from .isa.text import instructions
 from .jit import linker_of
 from .tiers.epilogue import EpilogueSite
-from .tiers.fuse import FusedSite
+from .tiers.fuse import FusedSite, parts_of
 from .tiers.graphs import pattern_text
 from .tiers.hot import Heat
 from .vm.region import Region, RegionRunner
@@ -160,7 +160,9 @@ def codes(sites: Iterable[tuple[str, Region]]) -> Iterator[MachineCode]:
     for name, region in sites:
         for plan in list(region.plans.values()):
             if isinstance(plan, RegionRunner):
-                for site in sorted((*plan.chains.values(), *plan.segments.values()), key=lambda site: site.segment.first):
+                found = (*plan.chains.values(), *plan.segments.values())
+                sites_ = [each for site in found for each in (site, *parts_of(site))]
+                for site in sorted(sites_, key=lambda site: site.segment.first):
                     yield from _of_site(name, plan.code.program, site)
 
 

@@ -28,6 +28,7 @@ from .latencies import Called, Latencies
 from .session import CellRecord, CellSession
 from .splitting import Split, splits
 from .tiers.clock import clock
+from .tiers.fuse import parts_of
 from .tiers.pool import pool
 from .vm.linked import Linker, Site, SiteTable
 from .vm.programs import lower_function
@@ -407,7 +408,8 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
             for pc, call in list(plan.sites.items()):
                 if (key := key_of(instructions[pc])) is not None:
                     calls.setdefault(key, []).append(call)
-            for kernel in (*plan.segments.values(), *plan.chains.values()):  # a chain marks its ops last
+            found = (*plan.segments.values(), *plan.chains.values())  # a chain marks its ops last
+            for kernel in [each for site in found for each in (site, *parts_of(site))]:
                 if not kernel.calls:
                     continue
                 for pc in kernel.segment.pcs:

@@ -410,9 +410,14 @@ def explain(site: FusedSite) -> list[str]:
         lines.append(f"  fallback_reason={TIMEOUT}: {site.fallbacks} calls ran op by op while a compile took longer than {budget:g} ms")
     if site.refusal:
         lines.append(f"  [REJECTED] {site.refusal}")
-    for part in () if isinstance(site.parts, bool) or site.parts is None else site.parts.sites:
+    for part in parts_of(site):
         lines += [f"  {line}" for line in explain(part)]
     return lines if len(lines) > 1 else [f"{lines[0]} no call yet"]
+
+
+def parts_of(site: FusedSite) -> Sequence[FusedSite]:
+    """The sites that run what is independent in a segment each by itself; none where it is one."""
+    return () if isinstance(site.parts, bool) or site.parts is None else site.parts.sites
 
 
 def _heat(pattern: Pattern) -> kernels.Heat | None:

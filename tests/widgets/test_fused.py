@@ -94,18 +94,33 @@ import numpy as np
 
 def act(x):
     y = np.maximum(x * 2.0, 0.0) + 1.0
-    z = np.exp(x.sum(axis=1) * 2.0 - 1.0)
+    z = np.exp({of_x} * 2.0 - 1.0)
     return y, z
 """
+RUN = "x = np.ones((4, 8), np.float32)\nfor _ in range(6):\n    s = act(x)\n"
+
+
+def tiers_of_lines(notebook: Notebook) -> list[str]:
+    """Of both lines with tensor work."""
+    sample = Sampler(Watch(notebook.session)).sample()
+    unit = next(u for u in sample.listing["units"] if u["kind"] == "function")
+    return [line["tier"] for line in sample.choices["units"][unit["key"]]["lines"][1:3]]
 
 
 def test_a_line_is_no_better_than_the_plainest_of_its_kernels(notebook: Notebook) -> None:
-    notebook.run(MIXED)
-    notebook.run("x = np.ones((4, 8), np.float32)\nfor _ in range(6):\n    s = act(x)\n")
-    sample = Sampler(Watch(notebook.session)).sample()
-    unit = next(u for u in sample.listing["units"] if u["kind"] == "function")
-    lines = sample.choices["units"][unit["key"]]["lines"]
-    assert [line["tier"] for line in lines[1:3]] == ["fused", "selected"]
+    notebook.run(MIXED.format(of_x="np.sort(x, axis=1)"))
+    notebook.run(RUN)
+    assert bcvm.ready()
+    notebook.run(RUN)
+    assert tiers_of_lines(notebook) == ["fused", "selected"]
+
+
+def test_lines_that_have_nothing_to_do_with_each_other_are_fused_each_by_itself(notebook: Notebook) -> None:
+    notebook.run(MIXED.format(of_x="x.sum(axis=1)"))
+    notebook.run(RUN)
+    assert bcvm.ready()
+    notebook.run(RUN)
+    assert tiers_of_lines(notebook) == ["fused", "fused"]
 
 
 def test_a_kernel_that_was_recompiled_has_a_mark_of_its_own(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
