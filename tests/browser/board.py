@@ -90,6 +90,18 @@ def select_and_run(page: Any, first: int, last: int) -> None:
             page.wait(lambda n=index: page.cells()[n]["execution_count"] is not None and page.kernel_state()[1] == "idle", f"cell {index}")
 
 
+def opened(open_notebook: Any, lab: Any, name: str, busy: str, tab: str, define: str = DEFINE) -> tuple[Any, Board]:
+    """(page, board) of a notebook with a cell that is busy, at one of the views."""
+    write(lab, name, define, SHOW, busy)
+    page = open_notebook(name)
+    board = Board(page)
+    select_and_run(page, 0, 2)
+    board.root.wait_for(timeout=20_000)
+    board.wait_for_more(0)
+    board.root.get_by_role("tab", name=tab).click()
+    return page, board
+
+
 def in_both_themes(page: Any, take: Callable[[str], None]) -> None:
     """`take` with the name of each theme while it is on; the light one afterwards."""
     for theme in ("light", "dark"):

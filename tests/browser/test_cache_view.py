@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.board import SHOW, Board, in_both_themes, select_and_run, write
+from tests.browser.board import SHOW, Board, in_both_themes, opened
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -61,13 +61,7 @@ def _cell(seconds: float) -> str:
 
 
 def test_kernels_can_be_looked_at_pinned_and_evicted(open_notebook: Any, lab: Any, pictures: Path) -> None:
-    write(lab, "cache.ipynb", DEFINE, SHOW, _cell(300))
-    page = open_notebook("cache.ipynb")
-    board = Board(page)
-    select_and_run(page, 0, 2)
-    board.root.wait_for(timeout=20_000)
-    board.wait_for_more(0)
-    board.root.get_by_role("tab", name="Code cache").click()
+    page, board = opened(open_notebook, lab, "cache.ipynb", _cell(300), "Code cache", DEFINE)
     table = board.root.locator(".bcvm-kernels")
     rows = table.locator("tbody tr")
     gate = rows.filter(has_text="multiply, add, tanh")

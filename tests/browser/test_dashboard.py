@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.board import DEFINE, LONG, SHOW, Board, in_both_themes, select_and_run, write
+from tests.browser.board import DEFINE, LONG, SHOW, Board, in_both_themes, opened, select_and_run, write
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -148,13 +148,7 @@ while time.time() < until:
 
 
 def test_latencies_are_dots_that_can_be_asked(open_notebook: Any, lab: Any, pictures: Path) -> None:
-    write(lab, "latencies.ipynb", DEFINE, SHOW, NEW_SIZES.format(seconds=300))
-    page = open_notebook("latencies.ipynb")
-    board = Board(page)
-    select_and_run(page, 0, 2)
-    board.root.wait_for(timeout=20_000)
-    board.wait_for_more(0)
-    board.root.get_by_role("tab", name="Tier latencies").click()
+    page, board = opened(open_notebook, lab, "latencies.ipynb", NEW_SIZES.format(seconds=300), "Tier latencies")
     plot = board.root.locator(".bcvm-latencies .bcvm-plot")
     table = board.root.locator(".bcvm-series")
     warm = table.locator("tr", has_text="tier 1, warm calls").locator("td").nth(1)
@@ -213,13 +207,7 @@ while time.time() < until:
 
 
 def test_regions_are_graphs_and_candidates_can_be_compared(open_notebook: Any, lab: Any, pictures: Path) -> None:
-    write(lab, "fusion.ipynb", DEFINE, SHOW, "import time" + SIZES.format(seconds=300))
-    page = open_notebook("fusion.ipynb")
-    board = Board(page)
-    select_and_run(page, 0, 2)
-    board.root.wait_for(timeout=20_000)
-    board.wait_for_more(0)
-    board.root.get_by_role("tab", name="Fusion splits").click()
+    page, board = opened(open_notebook, lab, "fusion.ipynb", "import time" + SIZES.format(seconds=300), "Fusion splits")
     region = board.root.get_by_label("Region", exact=True)
     page.wait(lambda: "mixed" in str(region.text_content()), "the region", 20)
     runs = str(region.text_content())

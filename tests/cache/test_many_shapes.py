@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,14 +30,20 @@ print(json.dumps(found))
 """
 
 
+def _found(code: str, repository: Path) -> Any:
+    """What a program prints in a process of its own."""
+    if not bcvm.ready():
+        pytest.skip("there are no stencils for this machine")
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
 def test_ten_thousand_shapes_take_no_memory_after_the_first_five_hundred(repository: Path) -> None:
-    if not bcvm.ready():
-        pytest.skip("there are no stencils for this machine")
-    done = subprocess.run([sys.executable, "-c", CODE], cwd=repository, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-    settled, middle, last = (json.loads(done.stdout)[key] for key in ("500", "5000", "10000"))
+    found = _found(CODE, repository)
+    settled, middle, last = (found[key] for key in ("500", "5000", "10000"))
     assert middle[1:] == last[1:], "kernels and code are those of the first shapes"
     assert last[1] <= 5, "the first chain; one for rows, one for a single row; two that run until kernels over rows are there"
     assert last[0] - settled[0] < 4096, f"{last[0] - settled[0]} KB more after 10,000 shapes than after 500"
@@ -60,11 +67,7 @@ print(json.dumps(found))
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="resident memory is read from /proc")
 def test_images_of_many_sizes_take_no_memory_beyond_the_primitives_that_are_kept(repository: Path) -> None:
-    if not bcvm.ready():
-        pytest.skip("there are no stencils for this machine")
-    done = subprocess.run([sys.executable, "-c", CONVOLUTIONS], cwd=repository, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = _found(CONVOLUTIONS, repository)
     if not found["oneDNN"]:
         pytest.skip("there is no oneDNN")
     (settled, kept), (middle, _), (last, kept_last) = (found[key] for key in ("1500", "2500", "3500"))

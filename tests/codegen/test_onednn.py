@@ -20,7 +20,7 @@ from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.devices import written
 from bcvm_core.ops import conv, order, pending
-from tests.in_threads import share
+from tests.in_threads import in_threads, share
 
 needed = pytest.mark.skipif(library.library() is None, reason=library.state()[1])
 F32 = np.float32
@@ -277,11 +277,7 @@ def test_several_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
             if ops.conv2d(x, w, b, **attrs).tobytes() != expected[(k + first) % 10]:
                 wrong.append(k)
 
-    workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    in_threads(4, work)
     assert not wrong
 
 

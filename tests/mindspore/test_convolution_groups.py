@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from bcvm_core.ops import pending
 from bcvm_core.tiers import effort
 from bcvm_core.tiers.beside import beside
 from bcvm_core.vm.flatten import program as flat
+from tests.in_threads import in_threads
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.skipif(library.library() is None, reason=library.state()[1])]
 F32 = np.float32
@@ -211,11 +211,7 @@ def test_several_threads_at_once(net: Residual) -> None:
             if not all(np.array_equal(a, b) for a, b in zip(made, expected[k % 3], strict=True)):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(3, work)
     assert not wrong
 
 

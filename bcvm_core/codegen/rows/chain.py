@@ -253,12 +253,7 @@ class _Run:
         jobs[:, : len(fields)] = fields
         jobs[:, c.H_START >> 3] = starts
         jobs[:, c.H_STOP >> 3] = np.minimum(starts + step, count)
-        rows = crews.table(len(starts))
-        rows[:, 0] = np.arange(len(starts)) * jobs.strides[0] + address(jobs)
-        if several:
-            crew.run(driver().addresses["chain_job"], rows, moved, ns)
-        else:
-            crew.alone(driver().addresses["chain_job"], rows)
+        crew.run(driver().addresses["chain_job"], crews.over(jobs), moved, ns, several)
         self._note(np.bitwise_or.reduce(jobs, axis=0))
 
     def _note(self, job: Any) -> None:

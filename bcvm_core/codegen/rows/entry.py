@@ -130,13 +130,8 @@ def _run(kernel: int, arguments: tuple[int, ...], pieces: list[tuple[int, ...]],
     jobs[:, c.L_JOB_MODE >> 3] = driver().mode()
     jobs[:, c.L_JOB_ARGUMENTS >> 3 : -2] = arguments
     jobs[:, -2:] = parts[:, 5:]
-    rows = crews.table(count)
-    rows[:, 0] = np.arange(count) * jobs.strides[0] + address(jobs)
-    crew, run = crews.crew, driver().addresses["line_job"]
-    if crew.worth(ns):
-        crew.run(run, rows, ns=ns)
-    else:
-        crew.alone(run, rows)
+    crew = crews.crew
+    crew.run(driver().addresses["line_job"], crews.over(jobs), ns=ns, several=crew.worth(ns))
     return int(np.bitwise_or.reduce(jobs[:, c.L_JOB_STATUS >> 3]))
 
 

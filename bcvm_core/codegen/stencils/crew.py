@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -114,20 +115,19 @@ class Crew:
         self._last = now
         return self._debt >= 2 * WAKE_NS
 
-    def run(self, function: int, rows: Any, moved: Moved = NOTHING, ns: float = 0.0) -> None:
-        """function(*row[:6]) for each row of an int64 table of `SIZE` columns, in any order, by all threads; `row[RETURNED]` is what it
-        returned. `ns`: about how long all of it takes one thread.
+    def run(self, function: int, rows: Any, moved: Moved = NOTHING, ns: float = 0.0, several: bool = True) -> None:
+        """function(*row[:6]) for each row of an int64 table of `SIZE` columns, in any order, by all threads, or (not `several`) by the
+        calling one; `row[RETURNED]` is what it returned. `ns`: about how long all of it takes one thread.
 
         An interrupt is raised when nothing runs any more, after a tenth of a second at most or the longest part.
         """
         words = (moved.count, moved.first, moved.in_job, moved.step)
         for start, count in _portions(len(rows), ns):
-            self._go(_CALL.pack(function, address(rows), start, count, *words, *_ZEROS))
-
-    def alone(self, function: int, rows: Any) -> None:
-        """As `run`, by the calling thread."""
-        for row in rows:
-            self._go(_CALL.pack(function, address(row), 0, 1, *_ZEROS, 0, 0, 0, 0))
+            call = _CALL.pack(function, address(rows), start, count, *words, *_ZEROS)
+            if several:
+                self._go(call)
+            else:
+                _alone()(call)
 
     def sweep(self, function: int, arguments: tuple[int, ...], moved: Moved, first: tuple[int, int, int], ns: float) -> None:
         """function(*arguments, first, last) over parts of a range.
@@ -163,6 +163,11 @@ class Crew:
 _ZEROS: Final = (0,) * 13
 
 
+@cache
+def _alone() -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(driver().addresses["crew_alone"])
+
+
 def _portions(parts: int, ns: float) -> list[tuple[int, int]]:
     """(first part, how many): all at once, unless an interrupt would have to wait for too long."""
     if ns <= _INTERRUPT_NS:
@@ -192,3 +197,10 @@ def apart(size: int) -> int:
 def table(count: int) -> Any:
     """Rows for so many parts."""
     return np.zeros((count, SIZE), np.int64)
+
+
+def over(jobs: Any) -> Any:
+    """Rows whose first arguments are the addresses of the rows of an array."""
+    rows = table(len(jobs))
+    rows[:, 0] = np.arange(len(jobs)) * jobs.strides[0] + address(jobs)
+    return rows

@@ -168,22 +168,26 @@ def crew_sleep(crew: int) -> int:
     return 0
 
 
+def crew_alone(desc: int) -> int:
+    """Run the parts of a call by this thread."""
+    k = load64(desc + CALL_START)
+    end = k + load64(desc + CALL_COUNT)
+    while k < end:
+        crew_part(desc, k, 0)
+        k = k + 1
+    return 0
+
+
 def crew_run(crew: int, desc: int) -> int:
     """Run the parts of a call by all threads, or by this one where another caller has them."""
     count = load64(desc + CALL_COUNT)
     if count < 2 or atomic_swap(crew + W_HELD, 0, 1) == 0:
-        k = load64(desc + CALL_START)
-        count = count + k
-        while k < count:
-            crew_part(desc, k, 0)
-            k = k + 1
-        return 0
+        return crew_alone(desc)
     began = crew_now(crew)
     k = 0
     while k < CALL_SIZE:
         store64(crew + W_CALL + k, load64(desc + k))
         k = k + 8
-    crew_forget(crew)
     atomic_store(crew + W_DONE, 0)
     epoch = atomic_load(crew + W_EPOCH) + 1
     atomic_store(crew + W_CLAIM, (epoch << 32) | count)
@@ -284,10 +288,6 @@ def pool_for(pool: int, count: int, function: int) -> int:
     store64(desc + CALL_BASE, function)
     store64(desc + CALL_DELTA + 8, 1)
     store64(desc + CALL_BASE + 16, count)
-    if pool_inside(pool) == 0:
-        return crew_run(load64(pool + POOL_CREW), desc)
-    k = 0
-    while k < count:
-        crew_part(desc, k, 0)
-        k = k + 1
-    return 0
+    if pool_inside(pool) != 0:
+        return crew_alone(desc)
+    return crew_run(load64(pool + POOL_CREW), desc)

@@ -15,7 +15,7 @@ SOURCES: Final = (
 )
 EXPORTED: Final = (
     *("entry", "site", "drive", "mode", "line", "line_job", "keyed", "chain", "chain_job", "arrange", "emit"),
-    *("crew_run", "crew_serve", "pool_count", "pool_inside", "pool_for", "pool_part", "pool_nothing"),
+    *("crew_run", "crew_alone", "crew_serve", "pool_count", "pool_inside", "pool_for", "pool_part", "pool_nothing"),
     *("block_malloc", "block_calloc", "block_realloc", "block_free"),
 )
 

@@ -307,10 +307,8 @@ class FusedKernel:
     def _together(self, common: Any, pieces: list[Any]) -> tuple[int, int]:
         """Run all pieces by the crew: (events noted, floating-point status)."""
         jobs, _kept = _packed_together(common, pieces)
-        rows = crews.table(len(jobs))
-        rows[:, 0] = np.arange(len(jobs)) * jobs.strides[0] + address(jobs)
         elements = sum([math.prod(dims) for _, dims, _ in pieces])
-        crews.crew.run(self._driver.addresses["drive"], rows, ns=elements * self.ns_per_element)
+        crews.crew.run(self._driver.addresses["drive"], crews.over(jobs), ns=elements * self.ns_per_element)
         word, status = np.bitwise_or.reduce(jobs[:, c.J_WORD // 8 : c.J_STATUS // 8 + 1], axis=0).tolist()
         return word, status
 

@@ -59,27 +59,6 @@ class Workers:
         if call.error is not None:
             raise call.error
 
-    def apart(self, function: Callable[[], Any], threads: int) -> bool:
-        """Run `function`, which may use `run`, in one of `threads` threads while this one waits, even when it is interrupted meanwhile.
-
-        False, and nothing is done, where there are no threads. Raises what it raised, or else what interrupted the wait.
-        """
-        self._have(threads)
-        if len(self._threads) < threads:
-            return False
-        call = _Call(lambda _: function(), (None,))
-        self._calls.put(call)
-        interrupt: BaseException | None = None
-        while not call.finished.is_set():
-            try:
-                call.finished.wait()
-            except BaseException as error:  # raised when nothing runs any more
-                interrupt = error
-        error_ = call.error or interrupt
-        if error_ is not None:
-            raise error_
-        return True
-
     def _have(self, count: int) -> None:
         with self._lock:
             while len(self._threads) < count:
