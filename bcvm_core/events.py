@@ -122,21 +122,23 @@ class Bus:
     __slots__ = ("_listeners", "active")
 
     def __init__(self) -> None:
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[tuple[Listener, tuple[type, ...]], ...] = ()
         self.active = False
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Add `listener`; the returned function removes it."""
-        self._listeners = (*self._listeners, listener)
+    def subscribe(self, listener: Listener, *kinds: type) -> Callable[[], None]:
+        """Add `listener`, for records of some kinds or of all; the returned function removes it."""
+        self._listeners = (*self._listeners, (listener, kinds))
         self.active = True
         return lambda: self._remove(listener)
 
     def _remove(self, listener: Listener) -> None:
-        self._listeners = tuple(x for x in self._listeners if x is not listener)
+        self._listeners = tuple(pair for pair in self._listeners if pair[0] is not listener)
         self.active = bool(self._listeners)
 
     def emit(self, event: Event) -> None:
-        for listener in self._listeners:
+        for listener, kinds in self._listeners:
+            if kinds and type(event) not in kinds:
+                continue
             try:
                 listener(event)
             except Exception:

@@ -173,7 +173,7 @@ def _of_site(name: str, program: Any, site: FusedSite) -> Iterator[MachineCode]:
     names = tuple(f"r{register}" for register in segment.inputs)
 
     def made(tier: int, operands: str, size: int, source: Any) -> MachineCode:
-        return MachineCode(where, segment.names, segment.pcs, tier, operands, size, program, source)
+        return MachineCode(where, site.names, site.pcs, tier, operands, size, program, source)
 
     kernels = [(pattern_text(p.inputs), p.kernel) for p in list(site.patterns.values())]
     if isinstance(site, EpilogueSite):

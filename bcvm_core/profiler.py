@@ -280,7 +280,7 @@ def place_of(region: Any) -> str:
 def _what(site: Any) -> tuple[str, str, int]:
     """(op, kernel, tier) of a call site."""
     if isinstance(site, FusedSite):
-        return "+".join(site.segment.names), "fused", 2
+        return "+".join(site.names), "fused", 2
     assert isinstance(site, CallSite)
     return site.op.name, ", ".join(pool.ran(site.signature)) if site.signature else "", 1
 

@@ -121,20 +121,15 @@ def splits(sites: Iterable[tuple[str, Any]]) -> Iterator[Split]:
 def _split(where: str, region: Region, plan: RegionRunner) -> Split:
     code = plan.code.program.instructions
     kernels = [*sorted(plan.segments.items()), *sorted(plan.chains.items())]
-    wide = sorted(range(len(kernels)), key=lambda k: _is_wide(kernels[k][1]))  # where one runs, those within it don't
-    owner = {pc: k for k in wide if not _is_wide(kernels[k][1]) or kernels[k][1].calls for pc in _pcs(kernels[k][1])}
+    wide = sorted(range(len(kernels)), key=lambda k: is_wide(kernels[k][1]))  # where one runs, those within it don't
+    owner = {pc: k for k in wide if not is_wide(kernels[k][1]) or kernels[k][1].calls for pc in kernels[k][1].pcs}
     places: dict[int, int] = {}
     nodes = tuple(_nodes(code, owner, places))
-    views = tuple(Kernel(tuple(places[pc] for pc in _pcs(site)), *_became(site)) for _, site in kernels)
+    views = tuple(Kernel(tuple(places[pc] for pc in site.pcs), *_became(site)) for _, site in kernels)
     return Split(where, region.hits, nodes, views, region.last_reason)
 
 
-def _pcs(site: FusedSite) -> tuple[int, ...]:
-    """The ops of a site: those of its segment, or a product and the ops that follow it on its blocks."""
-    return site.epilogue.pcs if isinstance(site, EpilogueSite) else site.segment.pcs
-
-
-def _is_wide(site: FusedSite) -> bool:
+def is_wide(site: FusedSite) -> bool:
     """A product with what follows it, a chain with reductions: where it does not run its ops belong to nobody, or to segments within."""
     return isinstance(site, EpilogueSite | ChainSite)
 

@@ -26,7 +26,7 @@ from .isa.text import instructions
 from .jit import linker_of, program_of
 from .latencies import Called, Latencies
 from .session import CellRecord, CellSession
-from .splitting import Split, splits
+from .splitting import Split, is_wide, splits
 from .tiers.clock import clock
 from .tiers.fuse import parts_of
 from .tiers.pool import pool
@@ -168,10 +168,10 @@ class Watch:
         def listen(event: Any) -> None:
             if isinstance(event, CellStarted):
                 self._mark(event.number)
-            if on_cell is not None and isinstance(event, CellStarted | CellFinished):
+            if on_cell is not None:
                 on_cell()
 
-        self._unsubscribe = bus.subscribe(listen)
+        self._unsubscribe = bus.subscribe(listen, CellStarted, CellFinished)
 
     def _mark(self, number: int) -> None:
         """Times of cell `number` are those from here on."""
@@ -408,14 +408,15 @@ def _ops_of(site: Site) -> Iterator[tuple[Key, list[Any], _Fused | None]]:
             for pc, call in list(plan.sites.items()):
                 if (key := key_of(instructions[pc])) is not None:
                     calls.setdefault(key, []).append(call)
-            found = (*plan.segments.values(), *plan.chains.values())  # a chain marks its ops last
+            found = sorted((*plan.segments.values(), *plan.chains.values()), key=is_wide)  # those within others mark their ops first
             for kernel in [each for site in found for each in (site, *parts_of(site))]:
                 if not kernel.calls:
                     continue
-                for pc in kernel.segment.pcs:
+                first = kernel.pcs[0]
+                for pc in kernel.pcs:
                     if (key := key_of(instructions[pc])) is not None:
-                        calls.setdefault(key, []).extend([kernel] if pc == kernel.segment.first else [])
-                        fused[key] = _Fused(kernel.segment.names, key_of(instructions[kernel.segment.first]), kernel.recompiled)
+                        calls.setdefault(key, []).extend([kernel] if pc == first else [])
+                        fused[key] = _Fused(kernel.names, key_of(instructions[first]), kernel.recompiled)
     for instruction in site.code.program.instructions:
         if (key := key_of(instruction)) is not None:
             calls.setdefault(key, [])

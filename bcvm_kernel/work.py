@@ -24,7 +24,7 @@ class FirstTimeWork:
     def start(self) -> None:
         """Begin to listen to the core."""
         if self._unsubscribe is None:
-            self._unsubscribe = bus.subscribe(self._on_event)
+            self._unsubscribe = bus.subscribe(self._on_event, Lowered, Selected, Spliced)
 
     def stop(self) -> None:
         """Stop listening."""

@@ -55,7 +55,13 @@ class ChainSite(FusedSite):
             return None
         use = self.entries.get(types)
         entry = self._meet if use is None else use.fn
-        result = entry(*values) if not state & LOOKED_AT else self._looked_at(entry, values, types, state)
+        if not state & LOOKED_AT or (use is None and self.parts):  # those are measured
+            result = entry(*values)
+        elif (timing := self.timing) is not None and timing.rest > 0 and not state & config.RECORDED:
+            timing.rest -= 1
+            result = entry(*values)
+        else:
+            result = self._looked_at(entry, values, types, state)
         if result is None:
             return None if self.parts is False else self._by_parts(values)
         if use is None:

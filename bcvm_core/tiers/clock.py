@@ -3,7 +3,8 @@
 While it is off nothing is measured and no call is touched: call sites hold the kernels themselves. Starting or stopping it bumps the
 pool's version, so that every site chooses again at its next call and holds a kernel that is timed, or the kernel itself. Machine code
 in the place of a region times itself meanwhile; its figures are added to those of the kernel that it runs.
-A site's first calls are all measured, then each eighth stands for eight: reading the clock takes as long as a small kernel.
+A site's first calls are all measured. Of short ones that come later one stands for those behind it: reading the clock takes as long as a
+small kernel. Machine code does so, too, where nobody wants to hear of each call.
 """
 
 from __future__ import annotations
@@ -14,30 +15,44 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .. import config
+from ..codegen.stencils.offsets import EACH, SKIPPED
 from .demand import OnDemand
 
-EACH: Final = 64  # calls of a site that are all measured
-SKIPPED: Final = 7  # of eight that come later
+SHORT_NS: Final = 20_000  # measuring a call takes 500
 
 
 class Timing:
     """What one call site has spent since measuring began; threads may lose a count in a race."""
 
-    __slots__ = ("calls", "last_ns", "longest_ns", "total_ns")
+    __slots__ = ("calls", "last_ns", "longest_ns", "rest", "total_ns", "_given")
 
     def __init__(self, calls: int = 0, total_ns: int = 0, last_ns: int = 0, longest_ns: int = 0) -> None:
         self.calls = calls
         self.total_ns = total_ns
         self.last_ns = last_ns
         self.longest_ns = longest_ns
+        self.rest = 0  # calls not to measure before the next that is; whoever makes one takes it off
+        self._given = 0  # `rest` when they were counted last
 
     def add(self, spent_ns: int) -> None:
-        """One more call; after the first `EACH` it stands for those that were not measured, too."""
-        self.total_ns += spent_ns if self.calls < EACH else spent_ns * (SKIPPED + 1)
+        """One more call."""
+        if self._given:
+            self.settled()
+        self.total_ns += spent_ns
         self.calls += 1
+        if self.calls > EACH and spent_ns < SHORT_NS:
+            self.rest = self._given = SKIPPED
         self.last_ns = spent_ns
         if spent_ns > self.longest_ns:
             self.longest_ns = spent_ns
+
+    def settled(self) -> Timing:
+        """Itself, with the calls that were not measured: they have taken what the latest one took that was."""
+        rest = self.rest
+        skipped, self._given = max(0, self._given - rest), rest if self._given else 0
+        self.calls += skipped
+        self.total_ns += skipped * self.last_ns
+        return self
 
     def plus(self, timed: tuple[int, int, int, int]) -> Timing:
         """Together with what machine code has timed: (calls, total, latest, longest)."""
@@ -66,6 +81,8 @@ class Clock(OnDemand):
         """What a call site has spent, or None when it has not run while the clock was on."""
         found, native = self._timings.get(site), self._natives.get(site)
         machine = None if native is None else native()
+        if found is not None:
+            found.settled()
         if machine is None or not machine.timed[0]:
             return found
         return (found or Timing()).plus(machine.timed)
@@ -80,20 +97,20 @@ class Clock(OnDemand):
         found = ((site, self.timing(site)) for site in self.sites())
         return weakref.WeakKeyDictionary({site: (t.calls, t.total_ns) for site, t in found if t is not None})
 
-    def timed(self, site: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """`fn`, whose calls are counted and measured for `site`."""
+    def timed(self, site: Any, fn: Callable[..., Any], *, may_decline: bool = False) -> Callable[..., Any]:
+        """`fn`, whose calls are counted and measured for `site`. `may_decline`: one that gives None has not done the call."""
         with self._lock:
             timing = self._timings.setdefault(site, Timing())
-        now = time.perf_counter_ns
+        now, counts_none = time.perf_counter_ns, not may_decline
 
         def call(*operands: Any, **attrs: Any) -> Any:
-            if timing.calls & SKIPPED and timing.calls > EACH:
-                result = fn(*operands, **attrs)
-                timing.calls += 1
-                return result
+            if timing.rest > 0:  # threads may take one off too many
+                timing.rest -= 1
+                return fn(*operands, **attrs)
             started = now()
             result = fn(*operands, **attrs)
-            timing.add(now() - started)
+            if result is not None or counts_none:
+                timing.add(now() - started)
             return result
 
         return call
@@ -104,14 +121,12 @@ class Clock(OnDemand):
         if timing is None:
             with self._lock:
                 timing = site.timing = self._timings.setdefault(site, Timing())
-        if timing.calls & SKIPPED and timing.calls > EACH:
-            result = kernel(*operands)
-            timing.calls += result is not None
-            return result
         started = time.perf_counter_ns()
         result = kernel(*operands)
         if result is not None:
             timing.add(time.perf_counter_ns() - started)
+        else:
+            timing.rest = SKIPPED
         return result
 
 

@@ -20,6 +20,7 @@ from ..codegen.stencils.graph import Input, NotFusable
 from ..fusion import decisions, epilogue_decisions, epilogues
 from ..fusion.groups import Value
 from ..ops import products
+from .clock import clock
 from .fuse import RETRY_NS, WAITING, FusedSite
 from .pool import pool
 
@@ -45,9 +46,10 @@ class EpilogueSite(FusedSite):
         self.tails: dict[Any, kernels.FusedKernel | None] = {}  # by element type
 
     def __call__(self, *values: Any) -> Any:
-        if config.plain.value & (config.OFF | config.WATCHED):
+        state = config.plain.value
+        if state & config.OFF:
             return None
-        if config.plain.value & config.EXCHANGED and not pool.exchanged.isdisjoint(self.ops):
+        if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.ops):
             return self._refuse("one of its ops has kernels or rules of your own")
         x, w, *others = values
         if type(x) is np.ndarray and type(w) is np.ndarray and (x.shape, w.shape, config.current.reproducible) in self.apart:
@@ -74,7 +76,8 @@ class EpilogueSite(FusedSite):
         if kernel is None:
             return None
         started = time.perf_counter_ns()
-        made = self._run(kernel, x, w, flat, (x.size // x.shape[-1], shape[-1]))
+        call = kernel, x, w, flat, (x.size // x.shape[-1], shape[-1])
+        made = clock.measure(self, self._run, call) if state & config.WATCHED else self._run(*call)
         if made is None:
             return None
         record.measured.note(time.perf_counter_ns() - started)
@@ -84,6 +87,14 @@ class EpilogueSite(FusedSite):
     @property
     def title(self) -> str:
         return f"policy_{epilogues.POLICY:03d}: {self.epilogue.op}, then {', '.join(self.segment.names)} on its blocks:"
+
+    @property
+    def pcs(self) -> tuple[int, ...]:
+        return self.epilogue.pcs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.epilogue.op, *self.segment.names)
 
     def prepare(self, dtype: Any) -> None:
         """Splice the tail's kernel for one element type."""

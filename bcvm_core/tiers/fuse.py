@@ -193,6 +193,16 @@ class FusedSite:
         """What it is about, for people."""
         return f"{', '.join(self.segment.names)} as one kernel:"
 
+    @property
+    def pcs(self) -> tuple[int, ...]:
+        """All instructions that a call does."""
+        return self.segment.pcs
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their ops."""
+        return self.segment.names
+
     def __call__(self, *values: Any) -> Any:
         state = config.plain.value
         types = self._admitted(values, state)
@@ -207,22 +217,26 @@ class FusedSite:
             use = self._prepare(types, values)
         if use is None:
             return None
-        result = use.fn(*values) if not state & LOOKED_AT else self._looked_at(use.fn, values, types, state)
+        if not state & LOOKED_AT:
+            result = use.fn(*values)
+        elif (timing := self.timing) is not None and timing.rest > 0 and not state & config.RECORDED:
+            timing.rest -= 1
+            result = use.fn(*values)
+        else:
+            result = self._looked_at(use.fn, values, types, state)
         if result is not None:
             use.calls += 1
         return result
 
     def _by_parts(self, values: Sequence[Any]) -> Any:
-        """Independent ops each by themselves, whose sites count the calls; None where there are none, and while every op is measured."""
+        """Independent ops each by themselves, whose sites count and time the calls; None where there are none."""
         parts = self.parts
         if parts is None:
             from .parted import Parts
 
-            made = Parts(self.segment, self.uniform)
+            made = Parts(self.segment, self.uniform, self.where)
             parts = self.parts = made if len(made.sites) > 1 else False
-        if parts is False or parts is True or config.plain.value & config.WATCHED:
-            return None
-        return parts(values)
+        return None if parts is False or parts is True else parts(values)
 
     def _looked_at(self, fn: Callable[..., Any], values: Sequence[Any], types: tuple[Any, ...], state: int) -> Any:
         """`fn(*values)` while somebody measures calls, or writes down which there are."""

@@ -23,10 +23,12 @@ class Parts:
 
     __slots__ = ("sites", "places", "order", "rest", "missed")
 
-    def __init__(self, segment: Segment, uniform: bool) -> None:
-        """`uniform`: as for `FusedSite`."""
+    def __init__(self, segment: Segment, uniform: bool, where: tuple[str, str, int] | None = None) -> None:
+        """`uniform`, `where`: as for `FusedSite`."""
         components = [part for part in segment.components() if part.outputs]
         self.sites = [(ChainSite if any(op.op in ROW_OPS for op in p.ops) else FusedSite)(p, uniform=uniform) for p in components]
+        for site in self.sites:
+            site.where = where
         self.places = [tuple(map(segment.inputs.index, part.inputs)) for part in components]
         found = [register for part in components for register in part.outputs]
         self.order = tuple(map(found.index, segment.outputs))

@@ -102,7 +102,8 @@ class CallSite:
     def _learn(self, plan: _Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> None:
         """Let calls like this one take the short way from now on."""
         if plan.direct.learn(operands, attrs):
-            self._direct = (pool.version, plan.direct.function, plan)
+            short = plan.direct.function
+            self._direct = (pool.version, clock.timed(self, short, may_decline=True) if clock.on else short, plan)
 
     def known(self, operands: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Counter, Callable[..., Any]] | None:
         """(where it is counted, its function) of a call like one that was made; None where its operands are more than arrays.
@@ -170,7 +171,7 @@ class CallSite:
         except (Decline, SignatureError) as reason:  # a full signature table is no reason to fail
             plan = _Plan(_refusal(str(reason)), Counter(), 0)
         if clock.on:
-            plan.fn, plan.direct = clock.timed(self, plan.fn), None
+            plan.fn = clock.timed(self, plan.fn)
         if len(cache) >= config.current.site_cache:
             cache.clear()
         cache[key] = plan

@@ -36,7 +36,10 @@ Plan = Callable[..., Any]
 class Region:
     """The constant that stands for a run or tree in linked code. None means: Python does it."""
 
-    __slots__ = ("key", "code", "relower", "owner", "plans", "_hits", "native", "misses", "dead", "last_reason", "timing", "__weakref__")
+    __slots__ = (
+        *("key", "code", "relower", "owner", "plans", "_hits", "native", "misses", "dead", "last_reason", "timing", "handed"),
+        "__weakref__",
+    )
 
     def __init__(self, key: Any, code: RegionCode, relower: Callable[[str], RegionCode | None], owner: SiteOwner) -> None:
         self.key = key
@@ -50,6 +53,7 @@ class Region:
         self.misses = 0
         self.dead = False
         self.last_reason = ""
+        self.handed: HandedBack | None = None  # told to whoever listens; the same again, while the reason is
 
     def __reduce__(self) -> Any:
         return leave_to_python, ()  # code pickled by value runs as plain Python elsewhere
@@ -167,7 +171,9 @@ class Region:
         self.last_reason = reason
         self.owner.stats.count_host(ops, reason)
         if bus.active:
-            bus.emit(HandedBack(repr(self), reason))
+            if self.handed is None or self.handed.reason != reason:
+                self.handed = HandedBack(repr(self), reason)
+            bus.emit(self.handed)
         if self.owner.strict:
             where = Where(filename=self.owner.filename, line=self.key[1], column=self.key[2])
             names = ", ".join(dict.fromkeys(ops))

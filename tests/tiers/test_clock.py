@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bcvm_core.tiers.clock import clock
+import bcvm_core as bcvm
+from bcvm_core.jit import linker_of
+from bcvm_core.tiers.clock import EACH, Timing, clock
 from bcvm_core.tiers.pool import pool
 from bcvm_core.tiers.select import CallSite
+from bcvm_core.vm.latency import Note, latency
+from bcvm_core.vm.region import Region
 
 
 @pytest.fixture
@@ -22,6 +26,12 @@ def measuring() -> Any:
     clock.start()
     yield
     clock.stop()
+
+
+def latency_regions(function: Any) -> list[Region]:
+    linker = linker_of(function)
+    assert linker is not None
+    return [site for site in linker.table.live if isinstance(site, Region)]
 
 
 def test_a_site_holds_the_kernel_itself_while_nobody_looks(x: Any) -> None:
@@ -89,3 +99,42 @@ def test_the_pool_tells_which_kernels_ran(x: Any) -> None:
     site(x)
     assert pool.ran(site.signature) == (pool.slot(site.signature).kernels[0].name,)
     assert pool.ran(0) == ()
+
+
+@pytest.mark.parametrize("spent_ns, measured", [(1_000, 3), (1_000_000, 96)])
+def test_of_short_calls_that_come_later_some_stand_for_the_others(spent_ns: int, measured: int) -> None:
+    timing = Timing()
+    for _ in range(EACH):
+        timing.add(spent_ns)
+    found = 0
+    for _ in range(96):
+        if timing.rest > 0:
+            timing.rest -= 1
+        else:
+            found += 1
+            timing.add(spent_ns)
+    assert found == measured
+    assert timing.settled().calls == EACH + 96
+    assert timing.total_ns == spent_ns * timing.calls
+
+
+def test_calls_by_machine_code_are_counted_all_though_few_are_measured(x: Any, measuring: None) -> None:
+    pytest.importorskip("llvmlite")
+    assert bcvm.ready()
+
+    @bcvm.jit
+    def act(x: Any) -> Any:
+        return np.maximum(x * 2.0, 0.0) + 1.0
+
+    noted: list[Note] = []
+    for _ in range(1000):
+        act(x)
+    (region,) = latency_regions(act)
+    before = latency.timing(region)
+    assert before.calls >= 990  # the first ones went through Python, whose calls nobody listened to
+    latency.start(noted.extend, 0)
+    for _ in range(100):
+        act(x)
+    latency.stop(noted.extend)
+    assert len([note for note in noted if note.region is region]) == 100, "whoever listens hears of each"
+    assert latency.timing(region).calls == before.calls + 100

@@ -24,8 +24,10 @@ from bcvm_core.codegen.stencils.graph import FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.library import family
 from bcvm_core.fusion import decisions, epilogue_decisions
 from bcvm_core.jit import linker_of
+from bcvm_core.tiers.clock import clock
 from bcvm_core.tiers.epilogue import EpilogueSite
 from bcvm_core.vm.region import Region
+from bcvm_core.watch import Watch
 from tests.codegen.test_products import data, same
 
 
@@ -220,6 +222,26 @@ def test_deep_products_and_those_of_blas_run_apart() -> None:
         assert [site.calls for site in epilogues_of(made)] == [0]
         text = bcvm.explain(made)
         assert f"[REJECTED] {reason}" in text
+
+
+def test_measured_it_runs_as_it_does_otherwise_and_is_shown_as_one() -> None:
+    made, args = bcvm.jit(bias_gelu), operands(300)
+    expected = made(*args)
+    watch = Watch(None, (made,))
+    watch.open()
+    try:
+        for _ in range(3):
+            assert same(made(*args), expected)
+        (site,) = epilogues_of(made)
+        timing = clock.timing(site)
+        (unit,) = watch.units()
+        shown = {unit.instructions[k].op: m for k, m in unit.measures().instructions.items()}
+    finally:
+        watch.close()
+    assert site.calls == 4
+    assert timing is not None and timing.calls == 3 and timing.total_ns > 0
+    assert {op: measure.fused for op, measure in shown.items()} == dict.fromkeys(("linear", "gelu"), ("linear", "add", "gelu"))
+    assert shown["linear"].timed == 3 and not shown["gelu"].timed
 
 
 def test_decision_can_be_asked_for() -> None:

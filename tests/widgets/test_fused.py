@@ -35,13 +35,18 @@ def _ready() -> None:
     assert bcvm.ready()
 
 
-def _choices(notebook: Notebook) -> dict[str, Any]:
+def _rows(notebook: Notebook) -> list[tuple[str, Any, Any]]:
+    """Of each op: its name, choice, and figures."""
     sample = Sampler(Watch(notebook.session)).sample()
     unit = next(u for u in sample.listing["units"] if u["kind"] == "function")
     chosen = sample.choices["units"][unit["key"]]["instructions"]
     columns = sample.figures["units"][unit["key"]]["instructions"]
     figures = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return {i["op"]: (c, f) for i, c, f in zip(unit["instructions"], chosen, figures, strict=True) if i["op"]}
+    return [(i["op"], c, f) for i, c, f in zip(unit["instructions"], chosen, figures, strict=True) if i["op"]]
+
+
+def _choices(notebook: Notebook) -> dict[str, Any]:
+    return {op: (choice, figures) for op, choice, figures in _rows(notebook)}
 
 
 def test_ops_of_one_kernel_are_marked_as_fused(notebook: Notebook) -> None:
@@ -121,6 +126,20 @@ def test_lines_that_have_nothing_to_do_with_each_other_are_fused_each_by_itself(
     assert bcvm.ready()
     notebook.run(RUN)
     assert tiers_of_lines(notebook) == ["fused", "fused"]
+
+
+def test_measured_they_are_fused_each_by_itself_too(notebook: Notebook) -> None:
+    notebook.run(MIXED.format(of_x="x.sum(axis=1)"))
+    notebook.run(RUN)
+    assert bcvm.ready()
+    clock.start()
+    try:
+        notebook.run(RUN)
+        timed = [op for op, _, figures in _rows(notebook) if figures["total_us"]]
+    finally:
+        clock.stop()
+    assert tiers_of_lines(notebook) == ["fused", "fused"]
+    assert timed == ["multiply", "sum"], "the first op of each kernel has its time"
 
 
 def test_a_kernel_that_was_recompiled_has_a_mark_of_its_own(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ class Pump:
     """Calls `tick` in a thread of its own while it is started: at most every `interval_s`, at once after `wake`.
 
     `tick` returns whether something goes on; else the next call comes after `idle_s`, or `wake`. One that takes long is called less
-    often, so that it takes no more than a fifth of the time.
+    often, so that it takes no more than a fiftieth of the time.
     """
 
     def __init__(self, tick: Callable[[], bool], *, interval_s: float, idle_s: float = IDLE_S) -> None:
@@ -59,6 +59,6 @@ class Pump:
                 busy = self._tick()
             except Exception:  # a view must never disturb what it shows
                 _log.debug("a tick of the dashboard failed", exc_info=True)
-            pause = max(self.interval_s, min(5e-9 * (time.thread_time_ns() - started_ns), LONGEST_PAUSE_S))
+            pause = max(self.interval_s, min(50e-9 * (time.thread_time_ns() - started_ns), LONGEST_PAUSE_S))
             if not stop.wait(pause) and not busy:
                 self._wake.wait(max(0.0, self.idle_s - pause))

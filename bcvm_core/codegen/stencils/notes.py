@@ -16,7 +16,7 @@ import numpy as np
 from ... import locks
 from . import offsets as c
 
-NEVER: Final = 1 << 62  # a bound that no call reaches
+NEVER: Final = c.N_NEVER
 ROOM: Final = 16384
 
 sites: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by the address of their record

@@ -217,6 +217,12 @@ S_SIZE: Final = 560
 WATCHED: Final = 2  # the bit of the number at S_PLAIN under which calls are timed here; any other leaves them to the region
 MONOTONIC: Final = 1  # the clock of time.perf_counter
 
+EACH: Final = 64  # calls of a site that are all timed
+SKIPPED: Final = 31  # of 32 that come later, where they are short
+SHORT_CODE_NS: Final = 2000  # for machine code; reading the clock twice takes it 50
+
+N_NEVER: Final = 4611686018427387904  # a bound that no call reaches
+
 # Notes: calls that took at least so long. The head holds the bound and the address of the page in use.
 N_BOUND: Final = 0
 N_PAGE: Final = 8
