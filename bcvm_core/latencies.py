@@ -23,6 +23,7 @@ from .isa.signature import table as signatures
 from .tiers.clock import clock
 
 WAITING: Final = 2048  # events of a kind between two looks: the others of a flood are counted alone
+UNTIMED: Final = 512  # the same, of events that have no duration
 RECENT: Final = 120  # of each series: the latest dots,
 HISTORY: Final = 120  # a uniform sample of all,
 SPIKES: Final = 24  # and the slowest
@@ -208,7 +209,7 @@ class Latencies:
         def listen(event: Any) -> None:
             kind = event.__class__
             count = counts[kind] = counts.get(kind, 0) + 1  # threads may lose a count in a race
-            if count > limits.get(kind, WAITING):
+            if count > (limits.get(kind) or limits.setdefault(kind, _room(kind))):
                 return
             append((heard(), now(), event))
 
@@ -238,7 +239,7 @@ class Latencies:
                 event = type(entries[0][2])
                 count = self._counts[event]
                 more = count - self._counted.get(event, 0)
-                self._counted[event], self._limits[event] = count, count + WAITING
+                self._counted[event], self._limits[event] = count, count + _room(event)
                 self._series_of(kind, False).add(entries, count=more)
                 self.lost += max(0, more - len(entries))
                 found = True
@@ -271,6 +272,11 @@ class Latencies:
         """Those that have dots: cold before warm, in the order of `KINDS`."""
         order = list(dict.fromkeys(KINDS.values()))
         return sorted(self._series.values(), key=lambda s: (s.warm, order.index(s.kind)))
+
+
+def _room(kind: type) -> int:
+    """How many events of a kind are kept between two looks."""
+    return WAITING if hasattr(kind, "duration_us") else UNTIMED
 
 
 def words(what: Any) -> Words:

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from .events import Bound, HandedBack, Lowered, Recompiled, Selected, Spliced, bus
 from .tiers.clock import clock
-from .tiers.fuse import FusedSite
 from .tiers.pool import pool
 from .tiers.select import CallSite, Place
 from .vm.latency import Note, latency
@@ -279,9 +278,8 @@ def place_of(region: Any) -> str:
 
 def _what(site: Any) -> tuple[str, str, int]:
     """(op, kernel, tier) of a call site."""
-    if isinstance(site, FusedSite):
+    if not isinstance(site, CallSite):  # several ops as one call
         return "+".join(site.names), "fused", 2
-    assert isinstance(site, CallSite)
     return site.op.name, ", ".join(pool.ran(site.signature)) if site.signature else "", 1
 
 

@@ -20,6 +20,7 @@ from ..fusion.convolutions import Group
 from ..ops import conv, order
 from ..tiers import effort
 from ..tiers.beside import beside
+from ..tiers.clock import Timing, clock
 from ..tiers.pool import Counter, pool
 from .held_sites import HeldSite
 from .memory import Held
@@ -39,7 +40,7 @@ class HeldGroup:
     weights that pass through the caches push everything else out.
     """
 
-    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order")
+    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order", "timing", "__weakref__")
 
     def __init__(self, group: Group, sites: Sequence[HeldSite]) -> None:
         """`sites`: those of the convolution, of the norm or bias where there is one, and of what follows."""
@@ -50,11 +51,22 @@ class HeldGroup:
         self.eps: Any = None
         self.known: dict[tuple[Any, ...], Following | None] = {}
         self.order = -1  # of the packed weight that was used last
+        self.timing: Timing | None = None  # of calls, once they are measured
         self.root: tuple[bytes, Any] = b"", None  # the memory of a variance, and what was made of it
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The ops that a call does."""
+        return tuple(site.op.name for site in self.sites)
+
+    @property
+    def where(self) -> tuple[str, str, int] | None:
+        """(function or cell, file, line) of the convolution."""
+        return self.sites[0].site.where
 
     def prepare(self, weight: Any, *numbers: Any) -> _Ready | None:
         """What does not depend on the images; None where the ops must run one by one. Numbers are in the order of `group.numbers`."""
-        if config.plain.value or grouping.rules() or not (self.version == pool.version or self._learn()):
+        if config.plain.value & ~config.WATCHED or grouping.rules() or not (self.version == pool.version or self._learn()):
             return None
         w = self.sites[0]._view(1, weight)
         if w is None or w.dtype is not _F32:
@@ -89,7 +101,8 @@ class HeldGroup:
         ):
             return None  # the op's own site makes a long call where it can be interrupted
         try:
-            made = following(images.array.transpose(order.LAST), w, numbers, last, packed)
+            call = images.array.transpose(order.LAST), w, numbers, last, packed
+            made = clock.measure(self, following, call) if config.plain.value & config.WATCHED else following(*call)
         except OneDNNError:
             return None
         if made is None:

@@ -95,7 +95,7 @@ class HeldSite:
         self.claims = False
 
     def __call__(self, *operands: Any, **attrs: Any) -> Any:
-        if config.plain.value & BY_SITE:
+        if config.plain.value & config.EXCHANGED:
             return self.site(*operands, **attrs)
         if self.version != pool.version:
             self._renew()
@@ -173,6 +173,7 @@ class HeldSite:
         """Kernels may have been exchanged: which ones run, and whether convolutions may wait for them, is asked again."""
         self.version = pool.version
         self.recipes = {}
+        self.kernel.where = self.site.where  # by which its times are told
         own = is_own(self.op)
         self.claims = own and (self.op.name in pending.CLAIMING or self.op.name == "conv2d")
         if not own and self.op.name == "conv2d":

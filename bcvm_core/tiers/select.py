@@ -168,10 +168,10 @@ class CallSite:
         started = time.perf_counter_ns()
         try:
             plan = self._make_plan(operands, attrs, started)
+            if clock.on:
+                plan.fn = clock.timed(self, plan.fn)
         except (Decline, SignatureError) as reason:  # a full signature table is no reason to fail
             plan = _Plan(_refusal(str(reason)), Counter(), 0)
-        if clock.on:
-            plan.fn = clock.timed(self, plan.fn)
         if len(cache) >= config.current.site_cache:
             cache.clear()
         cache[key] = plan

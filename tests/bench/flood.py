@@ -1,6 +1,6 @@
 """What an open dashboard, or a run that is recorded, costs a busy cell, and how large a notebook is: `python -m tests.bench.flood`.
 
-Cells of about a second with a dashboard closed and open, and recorded without one, in turn; medians of the processor time of the whole
+Cells of one to four seconds with a dashboard closed and open, and recorded without one, in turn; medians of the processor time of the whole
 process, the thread that looks and sends included. Needs the extra `lab`.
 """
 
@@ -42,13 +42,13 @@ CASES = (
     ("one fused kernel, 64 elements", "act", np.ones(64, np.float32), 3_000_000),
     ("one fused kernel, 4,096 elements", "act", np.ones(4096, np.float32), 1_000_000),
     ("one fused kernel, 100,000 elements", "act", np.ones(100_000, np.float32), 60_000),
-    ("several kernels, 8 x 8", "scores", np.ones((8, 8), np.float32), 50_000),
+    ("several kernels, 8 x 8", "scores", np.ones((8, 8), np.float32), 150_000),
     ("several kernels, 64 x 64", "scores", np.ones((64, 64), np.float32), 40_000),
     ("a product with what follows it, 768 x 768", "dense", np.ones((768, 768), np.float32), 60),
-    ("every call handed back to Python (an event each)", "act", np.ones(8, object), 50_000),
+    ("every call handed back to Python (an event each)", "act", np.ones(8, object), 150_000),
 )
 STATES = ("closed", "open", "recorded")
-ROUNDS = 5
+ROUNDS = 3
 
 
 def main() -> None:

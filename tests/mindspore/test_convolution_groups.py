@@ -126,6 +126,20 @@ def test_bits_of_one_op_after_the_other(net: Residual, done: list[bool]) -> None
             same(ours, one_by_one(net, x))
 
 
+def test_measured_they_run_whole_and_are_told_as_one(net: Residual, done: list[bool]) -> None:
+    x = data((2, 8, 12, 12), 4)
+    expected = [results(net, x) for _ in range(3)][-1]
+    with bcvm.profile() as profile:
+        results(net, x)  # sites choose again
+        done.clear()
+        same(results(net, x), expected)
+        same(results(net, x), expected)
+    assert done == [True] * 8
+    whole = {row.op: row.calls for row in profile.rows if "+" in row.op}
+    assert whole["conv2d+bias_add+add+relu"] == 2
+    assert whole["conv2d+batch_norm_parts+relu"] == whole["conv2d+batch_norm_parts"] == whole["conv2d+batch_norm_parts+add+relu"] == 2
+
+
 def test_written_and_other_parameters_are_seen(net: Residual, done: list[bool]) -> None:
     x = data((2, 8, 12, 12), 4)
     for _ in range(3):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from bcvm_core.events import Bound, HandedBack, Lowered, Selected, Spliced, bus
-from bcvm_core.latencies import HISTORY, RECENT, SAMPLE, SPIKES, WAITING, Latencies, Reservoir, words
+from bcvm_core.latencies import HISTORY, RECENT, SAMPLE, SPIKES, UNTIMED, WAITING, Latencies, Reservoir, words
 from bcvm_core.tiers.clock import clock
 from bcvm_core.watch import Watch
 from bcvm_widgets import protocol, timing
@@ -77,16 +77,16 @@ def test_what_is_kept_is_bounded_and_holds_the_slowest_and_the_latest(latencies:
 
 
 def test_events_that_come_faster_than_they_are_taken_in_are_counted(latencies: Latencies) -> None:
-    for _ in range(WAITING + 100):
+    for _ in range(UNTIMED + 100):
         bus.emit(HandedBack("<bcvm region f:3>", "because"))
     latencies.collect()
-    assert (latencies.lost, latencies.series()[0].count) == (100, WAITING + 100)
+    assert (latencies.lost, latencies.series()[0].count) == (100, UNTIMED + 100)
     bus.emit(HandedBack("<bcvm region f:3>", "because"))
     latencies.collect()
-    assert (latencies.lost, latencies.series()[0].count) == (100, WAITING + 101)
+    assert (latencies.lost, latencies.series()[0].count) == (100, UNTIMED + 101)
     _select(5.0)  # a flood of one kind hides none of another
     latencies.collect()
-    assert [series.count for series in latencies.series()] == [1, WAITING + 101]
+    assert [series.count for series in latencies.series()] == [1, UNTIMED + 101]
 
 
 def test_a_flood_of_events_leaves_a_small_message_and_little_memory(latencies: Latencies) -> None:
