@@ -1,8 +1,10 @@
 // The view of a dashboard.
 
 class View {
-  constructor(model, element) {
+  // `clock`: of a recorded run, which has no kernel to be told; null: it is live.
+  constructor(model, element, clock = null) {
     this.model = model;
+    this.recordedClock = clock;
     this.id = crypto.randomUUID?.() ?? String(Math.random());
     this.chosen = null; // the unit the user chose, by key
     this.unit = null;
@@ -91,7 +93,7 @@ class View {
       "Save",
     );
     this.said = make("span", { class: "bcvm-said", role: "status" });
-    for (const control of [this.pause, this.stop, this.save]) control.hidden = Boolean(this.model.recorded); // no kernel to be told
+    for (const control of [this.pause, this.stop, this.save]) control.hidden = Boolean(this.recordedClock);
     this.tabs = make("div", {
       class: "bcvm-tabs",
       role: "tablist",
@@ -197,8 +199,8 @@ class View {
     this.held = status.paused;
     this.running = status.running;
     clearInterval(this.timer);
-    setText(this.said, this.model.recorded ? "" : (status.said ?? ""));
-    if (status.running && !this.model.recorded) {
+    setText(this.said, this.recordedClock ? "" : (status.said ?? ""));
+    if (status.running && !this.recordedClock) {
       const began = performance.now() - status.elapsed_us / 1000;
       const show = () => setText(this.time, clock((performance.now() - began) * 1000));
       if (!this.pulse.going) this.pulse.restart();
@@ -284,6 +286,7 @@ class View {
   }
 
   showUnit(unit) {
+    this.built = this.model.get("listing").generation;
     const same = unit && this.unit && JSON.stringify(unit) === JSON.stringify(this.unit);
     if (!same) {
       const panes = [this.lines, this.code];
@@ -338,7 +341,7 @@ class View {
     const part = Math.min(figures.call_host ? 99.9 : 100, (100 * figures.call_op) / Math.max(1, ops));
     setText(this.share, ops ? (figures.call_host ? `${part.toFixed(1)}% by kernels` : "all by kernels") : "");
     setText(this.spent, figures.kernels_us ? `${duration(figures.kernels_us)} in kernels` : "");
-    if (this.running) this.pulse.add(ops, this.model.now?.() ?? performance.now());
+    if (this.running) this.pulse.add(ops, this.recordedClock?.() ?? performance.now());
     this.showShares(figures);
     this.showDetail();
   }
@@ -379,7 +382,7 @@ class View {
 
   // The part of `choices` or `figures` that belongs to what is shown; null for one of another generation.
   current(message) {
-    const fits = message && !this.held && this.unit && message.generation === this.model.get("listing").generation;
+    const fits = message && !this.held && this.unit && message.generation === this.built; // messages come in any order
     const found = fits ? message.units[this.unit.key] : null;
     return found?.lines && found.instructions ? found : null;
   }

@@ -5,7 +5,6 @@ const SPEEDS = [0.25, 0.5, 1, 2, 4, 8];
 // What a View needs of a model, filled from frames: each holds `at_ms` and the messages that had changed by then.
 class RecordedModel {
   constructor(frames) {
-    this.recorded = true;
     this.frames = frames;
     this.state = new Map();
     this.handlers = new Map();
@@ -57,7 +56,7 @@ class Player {
     this.at = 0;
     this.playing = false;
     this.build(element);
-    this.view = new View(this.model, element);
+    this.view = new View(this.model, element, () => this.model.now());
     this.show();
   }
 
