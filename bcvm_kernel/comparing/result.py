@@ -90,7 +90,8 @@ class Comparison:
             + "</tr>"
             for row in self.rows()
         )
-        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes())
+        few = [f"The picture has {DOTS} dots for each engine: quantiles of its times, the shortest and the longest among them."]
+        notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in [*(few if self.rounds > DOTS else []), *self.notes()])
         return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{picture(self)}{notes}</div>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -114,6 +115,7 @@ def _time(seconds: float) -> str:
     return duration(seconds * 1e6)
 
 
+DOTS = 200  # of an engine in the picture
 _WIDTH, _LEFT, _RIGHT, _ROW, _TOP = 760, 90, 90, 34, 6
 
 
@@ -136,6 +138,15 @@ def picture(found: Comparison) -> str:
     return f'<svg {size} role="img" aria-label="{html.escape(about)}">{"".join(parts)}</svg>'
 
 
+def drawn(times_s: list[float]) -> list[float]:
+    """The times that have dots: all, or `DOTS` quantiles of many, among them the shortest and the longest."""
+    count = len(times_s)
+    if count <= DOTS:
+        return times_s
+    ordered = sorted(times_s)
+    return [ordered[k * (count - 1) // (DOTS - 1)] for k in range(DOTS)]
+
+
 def _marks(outcome: Outcome, x: object, y: int) -> list[str]:
     assert callable(x)
     low, middle, high = outcome.quartiles()
@@ -143,7 +154,7 @@ def _marks(outcome: Outcome, x: object, y: int) -> list[str]:
     label = f'<text x="{_LEFT - 10}" y="{y + 4}" text-anchor="end" fill="currentColor">{html.escape(outcome.name)}</text>'
     box = f'<rect x="{left:.1f}" y="{y - 9}" width="{max(1.0, right - left):.1f}" height="18" fill="currentColor" fill-opacity="0.16"/>'
     bar = f'<path d="M{x(middle):.1f} {y - 12}V{y + 12}" stroke="currentColor" stroke-width="2.5"/>'
-    dots = "".join(f'<circle cx="{x(t):.1f}" cy="{y}" r="2" fill="currentColor" fill-opacity="0.5"/>' for t in outcome.times_s)
+    dots = "".join(f'<circle cx="{x(t):.1f}" cy="{y}" r="2" fill="currentColor" fill-opacity="0.5"/>' for t in drawn(outcome.times_s))
     value = f'<text x="{_WIDTH - _RIGHT + 10}" y="{y + 4}" fill="currentColor">{_time(middle)}</text>'
     return [label, box, dots, bar, value]
 

@@ -15,7 +15,7 @@ pytest.importorskip("IPython")
 
 from bcvm_core import config  # noqa: E402
 from bcvm_kernel.comparing import rounds  # noqa: E402
-from bcvm_kernel.comparing.result import Comparison  # noqa: E402
+from bcvm_kernel.comparing.result import Comparison, Outcome, drawn  # noqa: E402
 from bcvm_kernel.options import MagicError  # noqa: E402
 from bcvm_kernel.shell import cells_of  # noqa: E402
 
@@ -79,6 +79,20 @@ def test_what_is_shown_is_a_table_and_a_picture(run_cell: Run, latest: Callable[
     assert bundle["text/html"].count("<circle") == 10 and "currentColor" in bundle["text/html"]
     about = re.search(r'role="img" aria-label="([^"]*)"', bundle["text/html"])
     assert about is not None and re.fullmatch(r"Times of the engines: bcvm .*s, numpy .*s; medians", about[1])
+
+
+def test_of_very_many_rounds_the_picture_has_few_dots_and_the_table_all_times() -> None:
+    times = [1e-3 + 1e-6 * k for k in range(100_000)]
+    times[777] = 5.0
+    found = Comparison([Outcome("bcvm", 1.0, times), Outcome("numpy", 1.0, times[:3])])
+    assert found.rounds == 100_000
+    text = found.html()
+    assert text.count("<circle") == 200 + 3
+    assert len(text) < 40_000
+    assert drawn(times)[0] == min(times) and drawn(times)[-1] == 5.0
+    assert float(np.median(drawn(times))) == pytest.approx(float(np.median(times)), rel=0.01)
+    assert found.outcomes[0].quartiles()[1] == pytest.approx(float(np.median(times)))
+    assert "The picture has 200 dots" in text and "200 dots" not in str(found)
 
 
 def test_cells_that_are_plain_python_by_default_are_compared_too(run_cell: Run, latest: Callable[[], Comparison], shell: Any) -> None:
