@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bcvm_core import cli, progress
+from tests.bench.progress import cases
 
 
 class Terminal:
@@ -108,3 +109,20 @@ def test_the_commands_have_one(terminal: Terminal, monkeypatch: pytest.MonkeyPat
     assert terminal.text == ""
     bcvm.warmup(f, shapes=[(2,), (3,)])
     assert "warm-up:" in terminal.text
+
+
+def test_benchmarks_have_a_bar_and_print_above_it(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for n in cases("things", iter(range(3))):
+        print("row", n)
+    assert capsys.readouterr().out == "row 0\nrow 1\nrow 2\n"
+    assert "things" in terminal.text and "0/3" in terminal.text
+
+
+def test_benchmarks_have_none_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    for n in cases("things", iter(range(3))):
+        print("row", n)
+    assert capsys.readouterr() == ("row 0\nrow 1\nrow 2\n", "")

@@ -16,6 +16,7 @@ import numpy as np
 
 from tests.bench.fusion import PAUSE_S, Options, heading, line
 from tests.bench.peers.environments import BY_NAME, PeerError, Process, Program, start
+from tests.bench.progress import cases
 
 BATCHES, LENGTHS = (1, 4, 16), (16, 64, 128, 512)
 Forms = dict[str, Process]
@@ -127,7 +128,7 @@ def main() -> None:
     for name, run in (("one", lambda: times(options, 1)), ("all", lambda: times(options, 0))):
         if name in given.only.split(","):
             run()
-    for name, table in (("peak", peaks), ("ways", ways)):
+    for name, table in cases("attention", (("peak", peaks), ("ways", ways))):
         if name in given.only.split(","):
             table(options)
 

@@ -16,6 +16,7 @@ from bcvm_core.ops import registry
 from bcvm_core.tiers import selection
 from bcvm_core.tiers.pool import pool
 from bcvm_core.tiers.select import CallSite
+from tests.bench import progress
 
 ROUNDS, CALLS = 9, 20_000
 
@@ -52,7 +53,7 @@ def cases() -> list[tuple[str, Callable[[], Any], Callable[[], Any]]]:
 def main() -> None:
     registry.rows() or registry.load_families()
     print(f"{'call':<28}{'kernel':>10}{'site':>10}{'overhead':>10}")
-    for what, kernel, site in cases():
+    for what, kernel, site in progress.cases("call sites", cases()):
         bare, through = best(kernel, site)
         print(f"{what:<28}{bare:>10.0f}{through:>10.0f}{through - bare:>10.0f}")
     pool.set_selection("sqrt", selection.assemble("ld size[0]\njlt 1024, small\nret sqrt.numpy\nsmall:\nret sqrt.numpy\n"))

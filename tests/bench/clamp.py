@@ -28,6 +28,7 @@ from bcvm_core.codegen.stencils.kernel import FusedKernel
 from bcvm_core.tiers import hot, recompile
 from tests.bench.fusion import heading, line
 from tests.bench.peers.environments import PeerError, Program, environment_of, interpreter
+from tests.bench.progress import cases
 
 STEPS, ROUNDS = 400, 3
 RIVAL_STEPS, RIVAL_MOST = 120, 12
@@ -126,7 +127,7 @@ def main() -> None:
     if not bcvm.ready():
         print("clamp: left out, there are no stencils for this machine")
         return
-    for title, rule in (("without", None), (f"clamp_batch_size{RULE}", RULE)):
+    for title, rule in cases("clamp", (("without", None), (f"clamp_batch_size{RULE}", RULE))):
         clamp = None if rule is None else bcvm.clamp_batch_size(*rule)
         made, first, later, total = convolutions()
         print(f"{title}: {made} convolutions, us per image: first calls {first:.1f}, later {later:.1f}; all {STEPS} calls {total:.0f} ms")

@@ -17,6 +17,7 @@ import bcvm_core as bcvm
 from bcvm_core.codegen.stencils import arena
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import FusedKernel, kernel_for
+from tests.bench.progress import cases
 
 CHAINS, HELD = 100_000, 64
 _STRIDE = 6_180_339  # without a divisor in common with ten million
@@ -56,7 +57,7 @@ def main() -> None:
         f"{'distinct chains (' + str(HELD) + ' held)':<28}{'code in use, KB':>18}{'arena, KB':>12}{'process, MB':>14}{'cpu ms a chain':>16}"
     )
     done, since = 0, time.thread_time()
-    for mark in marks:
+    for mark in cases("code memory", marks):
         for number in range(done, mark):
             kernel = kernel_for(chain(number))
             assert number % 1000 or kernel.outcome((x, x)) is not None

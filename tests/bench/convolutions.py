@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.bench.progress import cases
+
 ROUNDS = 9
 # channels, size, out, kernel, stride, groups, how often
 RESNET18 = (
@@ -112,7 +114,7 @@ def main() -> None:
         import mindspore as ms
 
         ms.set_context(pynative_synchronize=True)
-    for name, rows in (("resnet18", RESNET18), ("depthwise", DEPTHWISE), ("pointwise", POINTWISE)):
+    for name, rows in cases("convolutions", (("resnet18", RESNET18), ("depthwise", DEPTHWISE), ("pointwise", POINTWISE))):
         for batch in options.batch:
             found = total(batch, rows)
             print(f"{name:<10}{batch:>4}", *(f"{who}: {ms_:.1f} ms" for who, ms_ in found.items()), sep="  ", flush=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.bench.fusion import heading, line
 from tests.bench.peers.environments import PeerError, Program, environment_of, interpreter
+from tests.bench.progress import cases
 from tests.bench.splicing import percentile
 
 WORKER = Path(__file__).parent / "peers" / "dynamic_worker.py"
@@ -88,7 +89,7 @@ def main() -> None:
     if min(options.steps, options.rival_steps) <= FIRST:
         parser.error(f"at least {FIRST + 1} steps, since the first {FIRST} are not compared with warm ones")
     found: dict[str, list[Found]] = {}
-    for peer in PEERS:
+    for peer in cases("dynamic shapes", PEERS):
         if peer.name not in options.peers:
             continue
         try:

@@ -28,6 +28,7 @@ from tests.widgets.test_live import Channel
 FUNCTIONS = """
 import numpy as np
 from bcvm_core import ops
+from tests.bench.progress import cases
 
 def act(x, b):
     return np.maximum(x * 2.0 + b, 0.0) * 0.5
@@ -60,7 +61,7 @@ def main() -> None:
     notebook.run(FUNCTIONS)
     board = bcvm_widgets.dashboard()
     print(f"{'a cell of calls of':<50}{'calls':>10}" + "".join(f"{title:>14}" for title in (*STATES, "notebook")))
-    for name, function, operand, calls in CASES:
+    for name, function, operand, calls in cases("flood", CASES):
         notebook.names["x"] = operand
         closed, *others = (statistics.median(took) / calls for took in _each(notebook, board, function, calls))
         shown = [f"{closed:>11.0f} ns", *(f"{took:>8.0f} ({took / closed:.2f})"[-14:].rjust(14) for took in others)]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import bcvm_core as bcvm
+from tests.bench import progress
 
 ROUNDS, ROUND_S = 15, 0.02
 
@@ -61,7 +62,7 @@ def main() -> None:
     shapes = ((4, 4), (64, 64), (512, 512))
     print(f"{'function':<14}{'argument':<22}{'plain us':>12}{'jitted us':>12}{'ratio':>8}")
     cases = [(f, rng.standard_normal(shape).astype(np.float32)) for f in (clipped, gate, softmax, layer_norm) for shape in shapes]
-    for function, argument in [*cases, (scalar_loop, 1000)]:
+    for function, argument in progress.cases("functions", [*cases, (scalar_loop, 1000)]):
         jitted = bcvm.jit(function)
         for _ in range(50):
             jitted(argument)

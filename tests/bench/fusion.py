@@ -22,6 +22,7 @@ import numpy as np
 
 from tests.bench.peers import sources
 from tests.bench.peers.environments import PROGRAMS, PeerError, Process, start
+from tests.bench.progress import cases
 
 ARRAY_PEERS = ("BCVM", "NumPy", "numexpr", "numba", "JAX jit", "torch eager", "torch.compile")
 BOTH_TEXTS = ("BCVM, NumPy's text", *ARRAY_PEERS)
@@ -256,7 +257,7 @@ def main() -> None:
     if given.one_core:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # workers inherit it
     wanted = [s for s in given.only.split(",") if s] or list(SECTIONS)
-    for name in wanted:
+    for name in cases("fusion", wanted):
         SECTIONS[name](options)
 
 

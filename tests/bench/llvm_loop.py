@@ -25,6 +25,7 @@ from bcvm_core.codegen.stencils import target
 from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.ir import Emitter
 from bcvm_core.ops.algorithms_f32 import SINGLE
+from tests.bench.progress import cases
 
 SIZES = (1024, 10_240, 102_400, 1_024_000, 10_240_000)
 ROUNDS, ROUND_NS = 15, 10_000_000
@@ -181,7 +182,7 @@ def main() -> None:
     kernel = spliced()
     print(f"{'one thread, ns per element (ratio to the kernel)':<50}" + "".join(f"{n:>18,}" for n in SIZES))
     table: dict[str, list[str]] = {"spliced": [], **{name: [] for name in loops}}
-    for n in SIZES:
+    for n in cases("loops", SIZES):
         rng = np.random.default_rng(n)
         x, b = (rng.uniform(-3, 3, n).astype(np.float32) for _ in range(2))
         out = np.zeros(n, np.float32)

@@ -26,6 +26,7 @@ from bcvm_core.ops import registry
 from bcvm_core.tiers import large
 from bcvm_core.tiers.graphs import graph_of, layout_of
 from bcvm_core.tiers.select import CallSite
+from tests.bench import progress
 
 ROUNDS, BATCH_NS = 9, 2_000_000
 Case = tuple[str, Callable[..., Any], list[Any]]
@@ -115,7 +116,7 @@ def show(name: str, decision: decisions.Decision, took: list[tuple[float, float]
 
 def elementwise(figures: machines.InForce) -> None:
     """The decisions that are carried out: every candidate, forced."""
-    for name, function, given in cases():
+    for name, function, given in progress.cases("machine model", cases()):
         segment, operands = segment_of(function, given)
         group = large.group_of(segment, large.describe(operands))
         shape = np.broadcast_shapes(*(x.shape for x in operands))

@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import bcvm_core as bcvm
+from tests.bench.progress import cases
 from tests.models import zoo
 
 ROUNDS, ENOUGH_S = 9, 3.0  # rounds, or as many (three at least) as fit this time
@@ -76,7 +77,7 @@ def row(name: str, cell: Any, batch: int, size: int) -> str:
 
 def rows(models: tuple[zoo.Model, ...], wanted: list[str]) -> Iterator[str]:
     """The lines, as they are measured."""
-    for model in models:
+    for model in cases("models", models):
         if wanted and not any(word in model.name for word in wanted):
             continue
         cell = None

@@ -18,6 +18,7 @@ import numpy as np
 
 from tests.bench.fusion import Options, each, heading, line
 from tests.bench.peers.environments import BY_NAME, Process, Program, start
+from tests.bench.progress import cases
 
 SIZES = {"bert": (16, 32, 64, 128), "resnet18": (64, 128, 224)}
 NEW = {"bert": ((1, 23), (2, 45), (1, 77), (4, 101), (3, 51)), "resnet18": ((1, 80), (2, 96), (1, 144), (3, 112), (1, 176))}
@@ -94,7 +95,7 @@ def main() -> None:
     parser.add_argument("name", nargs="*", default=["bert", "resnet18"])
     given = parser.parse_args()
     options, asked, clock = Options(given.rounds), given.only.split(","), int(given.cpu)
-    for network in given.name:
+    for network in cases("networks", given.name):
         names = tuple(n for n in programs(int(given.cpu)) if n not in given.without.split(","))
         if network != "bert":
             names = tuple(n for n in names if n != "BCVM function")

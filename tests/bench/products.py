@@ -11,6 +11,7 @@ from statistics import median
 
 from tests.bench.fusion import Options, each, heading, line
 from tests.bench.peers.environments import BY_NAME, Program, start
+from tests.bench.progress import cases
 
 WEIGHTS = ((768, 768), (768, 3072), (3072, 768))  # (in, out)
 ROWS = (1, 16, 128, 512)
@@ -34,7 +35,7 @@ def table(options: Options, threads: int, tails: list[str], rows: list[int]) -> 
     clock = 1 if threads == 1 else 0
     print("  " + ", ".join(w.versions for w in workers))
     heading(f"float32, us by {'the processor' if clock else 'the wall'}", "weight, rows, tail", [*names, "torch/fused"])
-    for depth, columns in WEIGHTS:
+    for depth, columns in cases("products", WEIGHTS):
         for count in rows:
             for tail in tails:
                 asked = {"tail": tail, "rows": count, "depth": depth, "columns": columns, "seconds": options.seconds}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import bcvm_core as bcvm
+from tests.bench.progress import cases
 
 PERIOD_NS, CALLS = 10_000, 2000
 
@@ -54,7 +55,7 @@ def main() -> None:
         return
     x = np.ones((8, 8), np.float32)
     print(f"{'workload':<14}{'off, us':>10}{'sums, us':>10}{'trace, us':>11}{'sums cost':>11}{'trace costs':>13}")
-    for function in (one_kernel, one_op, two_ops):
+    for function in cases("profiling", (one_kernel, one_op, two_ops)):
         f = bcvm.jit(function)
         batch(f, x, range(0))
         bare = min(batch(f, x, range(0)) for _ in range(9))

@@ -21,6 +21,7 @@ from bcvm_core.codegen.stencils.graph import Const, FusedGraph, Input, Node
 from bcvm_core.codegen.stencils.kernel import FusedKernel
 from bcvm_core.codegen.store import cpu_level
 from bcvm_core.tiers import hot, recompile
+from tests.bench.progress import cases
 
 ROUNDS, CALLS = 15, 20_000
 F32 = Input("float32")
@@ -137,7 +138,7 @@ def main() -> None:
         return
     print("worker ready after ms:", ", ".join(f"{start_of_worker():.0f}" for _ in range(5)))
     with bcvm.override(hot_threshold_ms=0.0, search=search):
-        for name, graph in GRAPHS.items():
+        for name, graph in cases("recompile", GRAPHS.items()):
             for n in SIZES:
                 arrays = arrays_for(graph, n)
                 recompile.figures.worker_cpu_s = 0.0

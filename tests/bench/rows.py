@@ -15,6 +15,7 @@ from statistics import median
 from tests.bench.fusion import Options, each, heading, line
 from tests.bench.peers.environments import BY_NAME, Process, Program, start
 from tests.bench.peers.row_forms import FORMS
+from tests.bench.progress import cases
 
 SHAPES = ((1024, 1000), (512, 32000), (4096, 64), (7, 3))
 OPS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "logsumexp", "var", "std")
@@ -56,7 +57,7 @@ def rows(options: Options, threads: int, shapes: Shapes = SHAPES, dtype: str = "
     workers = start(names, options.left_out)
     print("  " + ", ".join(w.versions for w in workers))
     heading(f"{dtype}, us by the wall (by the processor)", "op, shape", [*names, "wall: torch/ours", "processor"])
-    for shape in shapes:
+    for shape in cases("rows", shapes):
         for op in OPS:
             times = measure(workers, op, shape, -1, dtype, options)
             ratios = [f"{times[names[1]][k] / times[names[0]][k]:.2f}" for k in range(2)] if names[1] in times else []
@@ -71,7 +72,7 @@ def fused(options: Options, threads: int = 1, shapes: Shapes = SHAPES, dtype: st
     workers = start(names, options.left_out)
     print("  " + ", ".join(w.versions for w in workers))
     heading(f"{dtype}, us by the processor", "form, shape", [*names, "torch/ours", "compile/ours", "NumPy/ours"])
-    for shape in shapes:
+    for shape in cases("rows", shapes):
         for form in FORMS:
             times = measure(workers, form, shape, None, dtype, options)
             cells = [f"{times[n][1] / 1e3:.2f}" if n in times else "-" for n in names]

@@ -29,6 +29,7 @@ from bcvm_core.fusion import segments
 from bcvm_core.tiers.fuse import FusedSite
 from bcvm_core.vm import former, linked, plan, region, runs, twin
 from tests.bench.peers import sources
+from tests.bench.progress import cases
 
 SHAPE = (64, 64)
 GRAPHS, FUNCTIONS = 400, 150
@@ -214,7 +215,7 @@ def main() -> None:
         ("from a linked function and its arguments", first_runs, functions),
         ("from a Python function of six ops", first_calls, functions),
     )
-    for what, measure, count in rounds:
+    for what, measure, count in cases("splicing", rounds):
         own, seeds = seeds[:count], seeds[count:]
         gc.collect()
         wall, cpu = ([t[k] for t in measured] for measured in [measure(own)] for k in (0, 1))
