@@ -296,11 +296,17 @@ def words(what: Any) -> Words:
         case "Lowered":
             return Words(f"{what.name} lowered", "", f"{what.regions} regions; lowered before its first run")
         case "Bound":
-            return Words(what.region.strip("<>").removeprefix("bcvm "), what.shape_hint, "operands of new types")
+            return Words(_place(what.region), what.shape_hint, "its kernels were chosen for these operand types")
         case "HandedBack":
-            return Words(what.region.strip("<>").removeprefix("bcvm "), "", f"left to Python: {what.reason}")
+            return Words(_place(what.region), "", f"left to Python: {what.reason}")
     ops = getattr(what, "ops", ())
     return Words(", ".join(ops) or type(what).__name__, "", getattr(what, "reason", ""))
+
+
+def _place(region: str) -> str:
+    """Where a region stands, as other dots say it: "f, line 3" of "<bcvm region f:3>"."""
+    name, _, line = region.removeprefix("<bcvm region ").removesuffix(">").rpartition(":")
+    return f"{name.strip('<>')}, line {line}"
 
 
 def _types(signature: int) -> str:

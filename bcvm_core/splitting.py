@@ -154,7 +154,8 @@ def _became(site: FusedSite) -> tuple[tuple[str, ...], tuple[DecisionView, ...]]
     patterns, records = [], list[Record](site.records) if isinstance(site, EpilogueSite) else []
     for pattern in list(site.patterns.values()):
         done = "prepared" if pattern.prepared else "spliced at first use"
-        fate = f"{done} in {pattern.splice_us:.0f} µs" if pattern.kernel is not None else f"[REJECTED] {pattern.reason}"
+        took = f"{pattern.splice_us:.0f} µs" if pattern.splice_us < 1000 else f"{pattern.splice_us / 1000:.1f} ms"
+        fate = f"{done} in {took}" if pattern.kernel is not None else f"[REJECTED] {pattern.reason}"
         patterns.append(f"{pattern_text(pattern.inputs)}: {fate}")
         records += pattern.records
     if site.refusal:

@@ -46,7 +46,7 @@ def decide(epilogue: Epilogue, values: Sequence[Value], shape: tuple[int, ...], 
     elements = group.values[group.outputs[0]].elements
     reason = _BLAS if not ours else ""
     if elements <= SMALL:
-        reason = f"small: up to {SMALL} elements are near anyway"
+        reason = f"small: up to {SMALL:,} elements of a product are still in the cache for a pass of their own"
     elif values[0].shape[-1] > DEEP:
         reason = f"deep: after sums of more than {DEEP} terms a pass over their results hardly counts"
     return splits.decide(group, same_bits=True, runs=True, refused=_Possible({splits.WHOLE: reason, apart: ""}))

@@ -117,7 +117,7 @@ def test_every_event_has_its_series_and_its_words(latencies: Latencies) -> None:
     found = {series.kind: words(series.dots()[0].what) for series in latencies.series()}
     assert list(found) == ["lowered", "bound", "fused", "python"]
     assert found["fused"] == ("add, exp", "[4], [4]", "pattern 7 (contiguous): the first call of this pattern")
-    assert found["python"] == ("region f:3", "", "left to Python: no tensor")
+    assert found["python"] == ("f, line 3", "", "left to Python: no tensor")
     assert [series.mean_us for series in latencies.series()] == [900.0, None, 120.0, None]
 
 

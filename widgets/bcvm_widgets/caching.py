@@ -118,7 +118,7 @@ def _row(row: Row, cell: int) -> CacheRow:
     return {
         "name": row.name,
         "label": _short(row.label),
-        "where": "" if row.where is None else f"{row.where[0]}, line {row.where[2]}",
+        "where": "" if row.where is None else f"{row.where[0].strip('<>')}, line {row.where[2]}",
         "operands": _short(row.operands),
         "shapes": _short(row.shapes),
         "hits": row.hits,

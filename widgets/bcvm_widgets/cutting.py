@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -142,22 +143,21 @@ def _row(decision: Decision, candidate: Candidate, cores: int) -> str:
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
-_NODE, _STEP, _ROW = 104, 136, 56
+_NODE, _STEP, _ROW = 104, 136, 60
 
 
 def graph(region: Region) -> str:
     """The ops from left to right as SVG; edges that leave a kernel are dashed and carry scissors."""
-    kernels, places = names(region), _places(region)
+    kernels, places, lanes = names(region), _places(region), itertools.count()
     parts = []
     for n, node in enumerate(region["nodes"]):
         x, y = places[n]
         for k in node["reads"]:
             from_x, from_y = places[k][0] + _NODE, places[k][1] + 18
             cut = kernels[k] != kernels[n] or kernels[n] == "by itself"
-            parts.append(
-                f'<path d="M{from_x} {from_y}L{x} {y + 18}" stroke="currentColor" fill="none"{_DASHED if cut else ""}/>'
-                + (_text((from_x + x) / 2, (from_y + y) / 2 + 14, "✂") if cut else "")
-            )
+            line, middle = _edge(from_x, from_y, x, y + 18, lanes)
+            parts.append(f'<path d="{line}" stroke="currentColor" fill="none"{_DASHED if cut else ""}/>')
+            parts += [_text((from_x + x) / 2, middle + 5, "✂")] if cut else []
         parts.append(
             f'<path d="M{x} {y}h{_NODE}v36h-{_NODE}Z" fill="none" stroke="currentColor"{_DASHED if kernels[n] == "by itself" else ""}/>'
         )
@@ -166,6 +166,15 @@ def graph(region: Region) -> str:
     height = max((y for _, y in places), default=0) + 46
     about = html.escape(", ".join(f"{node['op']}: {name}" for node, name in zip(region["nodes"], kernels, strict=True)))
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{about}">{"".join(parts)}</svg>'
+
+
+def _edge(x0: int, y0: int, x1: int, y1: int, lanes: Iterator[int]) -> tuple[str, float]:
+    """The way from one op to another, above those between them, and the height of its middle."""
+    if x1 - x0 <= _STEP:
+        return f"M{x0} {y0}L{x1} {y1}", (y0 + y1) / 2
+    over = min(y0, y1) - 26 - 4 * (next(lanes) % 3)
+    ends = f"C{x0 + 18} {y0} {x0 + 6} {over} {x0 + 28} {over}H{x1 - 28}C{x1 - 6} {over} {x1 - 18} {y1} {x1} {y1}"
+    return f"M{x0} {y0}{ends}", over
 
 
 _DASHED = ' stroke-dasharray="4 3"'
@@ -185,7 +194,7 @@ def _places(region: Region) -> list[tuple[int, int]]:
     for n, node in enumerate(nodes):
         readers = [depths[k] for k, other in enumerate(nodes) if n in other["reads"]]
         depth = depths[n] if node["reads"] or not readers else min(readers) - 1
-        out.append((5 + _STEP * depth, 5 + _ROW * taken.get(depth, 0)))
+        out.append((5 + _STEP * depth, 24 + _ROW * taken.get(depth, 0)))
         taken[depth] = taken.get(depth, 0) + 1
     return out
 

@@ -1,6 +1,6 @@
 // Regions as graphs, cut where they were cut; the candidates of each decision, and where they lie under the machine's roof.
 
-const NODE = { width: 108, height: 38, step: 142, row: 58 };
+const NODE = { width: 108, height: 38, step: 142, row: 62, top: 24 };
 
 class FusionView {
   constructor() {
@@ -86,12 +86,19 @@ class FusionView {
     const names = kernelNames(region, call, candidate);
     const places = placesOf(region.nodes);
     const parts = [];
+    let lanes = 0;
     region.nodes.forEach((node, n) => {
       for (const k of node.reads) {
         const [x0, y0, x1, y1] = [places[k].x + NODE.width, places[k].y + NODE.height / 2, places[n].x, places[n].y + NODE.height / 2];
         const cut = names[k] !== names[n] || names[n] === "by itself";
-        parts.push(DRAW("path", { d: `M${x0} ${y0}L${x1} ${y1}`, class: `bcvm-edge${cut ? " bcvm-cut" : ""}` }));
-        if (cut) parts.push(DRAW("text", { x: (x0 + x1) / 2, y: (y0 + y1) / 2 + 5, "text-anchor": "middle", class: "bcvm-scissors" }, "✂"));
+        const far = x1 - x0 > NODE.step; // over the ops between
+        const over = Math.min(y0, y1) - NODE.height / 2 - 8 - 4 * (far ? lanes++ % 3 : 0);
+        const d = far
+          ? `M${x0} ${y0}C${x0 + 18} ${y0} ${x0 + 6} ${over} ${x0 + 28} ${over}H${x1 - 28}C${x1 - 6} ${over} ${x1 - 18} ${y1} ${x1} ${y1}`
+          : `M${x0} ${y0}L${x1} ${y1}`;
+        parts.push(DRAW("path", { d, class: `bcvm-edge${cut ? " bcvm-cut" : ""}` }));
+        const scissors = { x: (x0 + x1) / 2, y: (far ? over : (y0 + y1) / 2) + 5, "text-anchor": "middle", class: "bcvm-scissors" };
+        if (cut) parts.push(DRAW("text", scissors, "✂"));
       }
     });
     region.nodes.forEach((node, n) => {
@@ -177,7 +184,7 @@ class FusionView {
 
 // Which figures predicted the times; nominal ones are no machine's.
 const sourceText = (source, cpu) =>
-  `Predicted by ${source} figures${cpu && cpu !== source ? ` of the machine (${cpu})` : ""}.`;
+  `Predicted by ${source} figures${cpu && cpu !== source ? ` of the machine (${cpu})` : ""}${source === "nominal" ? "; the command bcvm machine measures those of this one" : ""}.`;
 
 // A region with decisions is looked at first, then the one that ran most often.
 const interest = (region) => (region.kernels.some((kernel) => kernel.decisions.length) ? 1e12 : 0) + region.runs;
@@ -220,7 +227,7 @@ function placesOf(nodes) {
     const depth = node.reads.length || !readers.length ? depths[n] : Math.min(...readers) - 1;
     const row = taken.get(depth) ?? 0;
     taken.set(depth, row + 1);
-    return { x: 6 + NODE.step * depth, y: 6 + NODE.row * row };
+    return { x: 6 + NODE.step * depth, y: NODE.top + NODE.row * row };
   });
 }
 

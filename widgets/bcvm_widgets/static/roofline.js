@@ -33,7 +33,9 @@ function roofline(roof, points, cores) {
     const from = Math.max(10 ** ROOF.low, 10 ** yLow / speed);
     parts.push(DRAW("path", { d: `M${x(from)} ${y(from * speed)}L${x(top / speed)} ${y(top)}`, class: "bcvm-roof" }));
     const at = 10 ** (yLow + 0.2 + 0.3 * n); // each name at a height of its own, below most points
-    labels.push(DRAW("text", { x: x(at / speed) + 6, y: y(at) + 4 }, `${level.name} ${digits(speed)} GB/s`));
+    const [place, text] = [{ x: x(at / speed) + 6, y: y(at) + 4 }, `${level.name} ${digits(speed)} GB/s`];
+    labels.push(DRAW("rect", { x: place.x - 2, y: place.y - 10, width: 6.1 * text.length + 4, height: 13, class: "bcvm-behind" }));
+    labels.push(DRAW("text", place, text));
   });
   let above = Infinity;
   for (const kind of [...roof.compute].sort((a, b) => share(a) - share(b))) {
