@@ -87,7 +87,9 @@ def test_kernels_can_be_looked_at_pinned_and_evicted(open_notebook: Any, lab: An
     page.wait(lambda: "is evicted" in str(said.text_content()), "evicting by key", 5)
     log = board.root.locator(".bcvm-log")
     page.wait(lambda: "by hand" in str(log.text_content()), "the log", 5)
-    page.page.keyboard.press("p")  # made again meanwhile, and pinned for the pictures
+    page.wait(lambda: gate.count() > 0, "the kernel that is made again", 5)
+    gate.first.focus()
+    page.page.keyboard.press("p")  # pinned for the pictures
     page.wait(lambda: gate.count() and "pinned" in str(gate.first.text_content()), "the mark", 10)
 
     _sort_and_filter(page, board)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 _log = logging.getLogger("bcvm")
-LONGEST_PAUSE_S = 0.4  # the first look at a cell, for which its Program is made, takes longer than all others
+LONGEST_PAUSE_S = 0.25  # the first look at a cell, for which its Program is made, takes longer than all others
 IDLE_S = 1.0  # how often to look when no cell runs: threads of the user's may
 
 
@@ -16,7 +16,7 @@ class Pump:
     """Calls `tick` in a thread of its own while it is started: at most every `interval_s`, at once after `wake`.
 
     `tick` returns whether something goes on; else the next call comes after `idle_s`, or `wake`. One that takes long is called less
-    often, so that it takes no more than a fiftieth of the time.
+    often, so that it takes a fiftieth of the time, and more only where it takes more than 5 ms.
     """
 
     def __init__(self, tick: Callable[[], bool], *, interval_s: float, idle_s: float = IDLE_S) -> None:

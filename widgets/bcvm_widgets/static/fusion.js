@@ -66,7 +66,7 @@ class FusionView {
     const name = (region) => `${region.where}: ${region.nodes.map((node) => node.op).join(", ")}`;
     const busiest = [...regions].sort((a, b) => interest(b) - interest(a))[0];
     const region = regions.find((each) => name(each) === this.chosen.region) ?? busiest;
-    options(this.region, regions.map((each) => [name(each), `${name(each)} (${count(each.runs)} runs)`]), name(region));
+    options(this.region, regions.map((each) => [name(each), `${name(each)} (${count(each.runs)} run${each.runs === 1 ? "" : "s"})`]), name(region));
     const calls = region.kernels.flatMap((kernel, k) => kernel.decisions.map((decision) => ({ kernel, k, decision })));
     const label = (call) => `kernel ${call.k + 1} on ${call.decision.operands}`;
     const call = calls.find((each) => label(each) === this.chosen.decision) ?? calls.at(-1) ?? null;

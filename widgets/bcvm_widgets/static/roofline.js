@@ -47,11 +47,15 @@ function roofline(roof, points, cores) {
     labels.push(DRAW("text", place, `${kind.name} ${digits(rate)}`));
   }
   parts.push(...labels);
+  const names = []; // where those of the points stand: none on another
   for (const point of points) {
     const [px, py] = [x(point.density), y(point.rate)];
     const d = point.measured ? SHAPES.selected(px, py) : SHAPES.fused(px, py);
     parts.push(DRAW("path", { d, class: `bcvm-dots bcvm-dots-fused${point.measured ? "" : " bcvm-warm"}` }));
-    parts.push(DRAW("text", { x: px + 8, y: py + 4, class: "bcvm-point" }, point.name));
+    const name = { x: px + 8, y: py + 4, class: "bcvm-point" };
+    while (names.some((other) => Math.abs(other.x - name.x) < 70 && Math.abs(other.y - name.y) < 12)) name.y += 12;
+    names.push(name);
+    parts.push(DRAW("text", name, point.name));
   }
   const about = points
     .map((point) => `${point.name}: ${digits(point.density)} operations per byte, ${digits(point.rate)} GFLOP/s`)

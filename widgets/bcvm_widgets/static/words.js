@@ -160,7 +160,7 @@ function detailText(select, unit, choice, figures, glossary) {
   const place = choice.first === null || choice.first === undefined ? null : choice.first;
   const first = select.kind === "lines" ? `line ${unit.first_line + place}` : `pc ${unit.instructions[place]?.pc}`;
   const parts = [name, [choice.kernels.join(", "), TIERS[choice.tier]?.about].filter(Boolean).join(", "), choice.signature];
-  if (runs) parts.push(`${count(runs)} runs`);
+  if (runs) parts.push(`${count(runs)} run${runs === 1 ? "" : "s"}`);
   if (!timed && place !== null) parts.push(`its time stands at ${first}, where its kernel begins`);
   if (timed)
     parts.push(
