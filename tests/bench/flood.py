@@ -22,13 +22,13 @@ import numpy as np
 import bcvm_core as bcvm
 import bcvm_widgets
 from bcvm_core import session as sessions
+from tests.bench.progress import cases
 from tests.widgets.conftest import Notebook
 from tests.widgets.test_live import Channel
 
 FUNCTIONS = """
 import numpy as np
 from bcvm_core import ops
-from tests.bench.progress import cases
 
 def act(x, b):
     return np.maximum(x * 2.0 + b, 0.0) * 0.5
