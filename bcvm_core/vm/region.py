@@ -305,6 +305,7 @@ class RegionRunner:
         region.native = native
         self.whole.lend(arrays, native)
         if isinstance(native, NativeSite):
+            native.know(self.shapes, [v.shape for v in inputs])
             clock.follow(self.whole, native)
         region.owner.stats.count_native(self.code.ops, lambda: native.hits)
         region.owner.site_is_native(region)

@@ -190,6 +190,19 @@ def test_new_shapes_are_seen_by_the_hints() -> None:
     assert "[4, 6]" not in f.dis()
 
 
+def test_a_region_is_not_asked_for_sizes_that_it_has_seen_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = make()
+    ones = [np.ones(shape, np.float32) for shape in ((4, 6), (5, 6), (7, 6), (4, 6), (8, 7), (9, 8))]
+    f(ones[0], ones[0])
+    f(ones[1], ones[1])  # machine code is there from here on
+    asked: list[tuple[int, ...]] = []
+    call = Region.__call__
+    monkeypatch.setattr(Region, "__call__", lambda self, *args: asked.append(args[0].shape) or call(self, *args))
+    for x in ones[2:]:
+        assert bits(f(x, x)) == bits(plain(x, x))
+    assert asked == [(8, 7)] and "[s0, s1]" in f.dis()
+
+
 def test_the_region_is_asked_only_where_sizes_vary_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
     f = make()
     warmed(f, X, X)

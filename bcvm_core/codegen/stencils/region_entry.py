@@ -118,6 +118,15 @@ class NativeSite:
         for offset, value in values:
             ctypes.c_int64.from_address(at + offset).value = value
 
+    def know(self, before: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Note the shapes that the region has seen last, so that it is not asked for them; sizes that differ from those `before` vary."""
+        for k, shape in enumerate(shapes):
+            old = before[k] if k < len(before) else None
+            known = old if old is not None and len(old) == len(shape) else shape
+            sizes = [size if size == known[d] else c.VARIES for d, size in enumerate(shape[: c.SHAPE_DIMS])]
+            at = c.S_SHAPES + c.SHAPE_SIZE * k
+            self._write((at, len(shape)), *((at + 8 + 8 * d, size) for d, size in enumerate(sizes)))
+
     @property
     def timed(self) -> tuple[int, int, int, int]:
         """Of the calls that machine code has timed: (how many, what they took in all, the latest, the longest), in nanoseconds."""
