@@ -113,7 +113,7 @@ class CacheWatch:
         self._burst: list[tuple[float, Hashable, str]] = []  # when, which kernel, on which shapes
         self._pinned: list[str] = []
         self._started_s: float | None = None
-        self._looked_s = -math.inf  # when, the last time
+        self._looked_s = self._since_s = -math.inf  # when, the last time, and the one before
         self._lock = locks.lock()  # of the calls: a what-if is asked in another thread
         self._leave: Callable[[], None] | None = None
 
@@ -137,21 +137,21 @@ class CacheWatch:
     def look(self) -> State:
         """What there is now."""
         figures, entries, gone = code_cache.seen()
-        before, now = self._looked_s, code_cache.now()
-        self._looked_s = now
+        now = code_cache.now()
+        self._since_s, self._looked_s = self._looked_s, now
         self._pinned = [entry.name for entry in entries if entry.pinned]
         if self.is_open:
             self._gather(entries, now)
         base = _arena()
-        rows = tuple(self._row(entry, before, now, figures.limits, base) for entry in entries)
+        rows = tuple(self._row(entry, now, figures.limits, base) for entry in entries)
         return State(now, figures, rows, tuple(gone), _memory(base))
 
-    def _row(self, entry: Entry, before: float, now: float, limits: Limits, base: arena.Arena | None) -> Row:
-        """One of the entries; `before`: when they were looked at the last time, which others have done since."""
+    def _row(self, entry: Entry, now: float, limits: Limits, base: arena.Arena | None) -> Row:
         live = entry.live()
         blocks = () if base is None else _blocks((code for use in live for code in use.sizes()), base)
         idle = now - entry.used_s
-        state = "running" if entry.used_s > max(before, entry.made_s) else "cold" if idle > limits.ttl_s / _COLD else "warm"
+        called = entry.used_s > max(self._since_s, entry.made_s)  # since the look before, whoever has looked meanwhile
+        state = "running" if called else "cold" if idle > limits.ttl_s / _COLD else "warm"
         return Row(
             entry.name,
             entry.label,
