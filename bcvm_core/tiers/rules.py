@@ -87,7 +87,16 @@ def _multiply(a: Any, b: Any) -> Any:
     return multiply(a, b)
 
 
+def _layer(x: Any, weight: Any, bias: Any) -> Any:
+    """What `ops.products.layer_by_kernel` says, likewise."""
+    from ..codegen.products.product import layer
+
+    products.layer_by_kernel = layer
+    return layer(x, weight, bias)
+
+
 products.by_kernel = _multiply
+products.layer_by_kernel = _layer
 
 
 def _standing_way(op: OpInfo) -> tuple[str, str, str]:

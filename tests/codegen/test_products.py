@@ -375,3 +375,20 @@ def test_constants_that_stand_in_two_places_agree() -> None:
     assert multiply_code.DEPTH == chains.DEPTH
     assert (multiply_code.JOB_WORD, multiply_code.JOB_STATUS) == (offsets.J_WORD, offsets.J_STATUS)
     assert multiply_code.ALL_FLAGS == offsets.ALL_EVENTS
+
+
+@pytest.mark.parametrize("shape", [(2, 400, 400), (17, 300, 500), (3, 5, 512, 300), (1, 512, 300), (300, 520, 260)])
+@pytest.mark.parametrize("reproducible", [False, True])
+def test_linear_adds_its_bias_in_the_same_pass(shape: tuple[int, ...], reproducible: bool) -> None:
+    *lead, depth, columns = shape
+    x, w, bias = data((*lead, depth)), data((columns, depth), seed=1), data((columns,), seed=2)
+    with config.override(reproducible=reproducible):
+        for array in (bias, np.repeat(bias, 2)[::2], bias.astype(np.float64), bias[None]):
+            expected = ops.linear(x, w) + array
+            found = ops.linear(x, w, bias=array)
+            assert found.dtype == expected.dtype
+            assert same(found, expected)
+        assert same(ops.linear(x.astype(np.float64), w, bias=bias), ops.linear(x.astype(np.float64), w) + bias)
+        with pytest.warns(RuntimeWarning, match="overflow encountered in (add|linear)"):
+            big = ops.linear(np.ones_like(x), np.full_like(w, 1e35), bias=np.full_like(bias, 3.4e38))
+        assert np.isinf(big).all()

@@ -52,6 +52,18 @@ def multiply(a: _Array, b: _Array, after: After | None = None) -> _Array | None:
     return result
 
 
+def layer(x: _Array, weight: _Array, bias: _Array) -> _Array | None:
+    """As `ops.products.layer_by_kernel`."""
+    if not config.current.use_llvm or not bias.flags.c_contiguous:
+        return None
+    columns = weight.T
+    plan = matrices.plan_of(x, columns)
+    if plan is None:
+        return None
+    (result,), events = matrices.together(((plan, x, columns, matrices.More(bias)),))
+    return None if events & offsets.EVENTS else result
+
+
 def _with_tail(a: _Array, b: _Array, after: After) -> _Array | None:
     found = jobs.code(a.dtype.name) if a.dtype.name in ELEMENTS else None
     if found is None:
