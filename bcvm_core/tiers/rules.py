@@ -19,6 +19,7 @@ from ..isa.signature import PYTHON_SCALARS, Signature
 from ..ops import conv, heads, nn, products
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
+from .attending_again import Again
 from .selection import SelectionProgram, always
 
 
@@ -77,6 +78,7 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> An
 
 
 heads.by_kernel = _attend
+heads.attention.direct = Again()  # type: ignore[attr-defined]
 
 
 def _multiply(a: Any, b: Any) -> Any:
