@@ -49,7 +49,7 @@ class Again:
             return None
         attend, plan, scale, measured = short
         started = time.perf_counter_ns()
-        result = attend(plan, q, k, v, None, False, scale)
+        result = attend(plan, q, k, v, None, False, scale, False)
         measured.note(time.perf_counter_ns() - started)
         return result
 
