@@ -7,6 +7,7 @@ So a flood of calls costs no more than a trickle: regions go through Python for 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -112,6 +113,7 @@ class CacheWatch:
         self._burst: list[tuple[float, Hashable, str]] = []  # when, which kernel, on which shapes
         self._pinned: list[str] = []
         self._started_s: float | None = None
+        self._looked_s = self._since_s = -math.inf  # when, the last time, and the one before
         self._lock = locks.lock()  # of the calls: a what-if is asked in another thread
         self._leave: Callable[[], None] | None = None
 
@@ -136,6 +138,7 @@ class CacheWatch:
         """What there is now."""
         figures, entries, gone = code_cache.seen()
         now = code_cache.now()
+        self._since_s, self._looked_s = self._looked_s, now
         self._pinned = [entry.name for entry in entries if entry.pinned]
         if self.is_open:
             self._gather(entries, now)
@@ -147,7 +150,8 @@ class CacheWatch:
         live = entry.live()
         blocks = () if base is None else _blocks((code for use in live for code in use.sizes()), base)
         idle = now - entry.used_s
-        state = "running" if entry.recent > 0 else "cold" if idle > limits.ttl_s / _COLD else "warm"
+        called = entry.used_s > max(self._since_s, entry.made_s)  # since the look before, whoever has looked meanwhile
+        state = "running" if called else "cold" if idle > limits.ttl_s / _COLD else "warm"
         return Row(
             entry.name,
             entry.label,

@@ -16,9 +16,8 @@ def ready(timeout_s: float = 180.0) -> bool:
     from .codegen.stencils.driver import driver
     from .codegen.stencils.library import family
     from .codegen.stencils.target import WIDTHS
-    from .fusion import decisions  # noqa: F401 (what the first splice of a process would otherwise wait for)
-    from .tiers import large  # noqa: F401
 
+    _load()
     wanted = [*map(family, WIDTHS), driver()]
     deadline = time.monotonic() + timeout_s
     while not all(loop.ready for loop in wanted):
@@ -26,3 +25,14 @@ def ready(timeout_s: float = 180.0) -> bool:
             return False
         time.sleep(0.05)
     return loops.wait(max(0.0, deadline - time.monotonic()))
+
+
+def _load() -> None:
+    """Read the modules and figures that the first calls of a process would otherwise wait for, some 30 ms."""
+    from .codegen import templates, tree_sums  # noqa: F401
+    from .codegen.products import product  # noqa: F401
+    from .devices import written  # noqa: F401
+    from .fusion import decisions, machines  # noqa: F401
+    from .tiers import chain_plan, epilogue, hot, large, parted  # noqa: F401
+
+    machines.usable()

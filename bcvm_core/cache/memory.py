@@ -1,8 +1,9 @@
 """Which spliced kernels are kept: a bounded number, bytes and time, and figures of what became of requests.
 
 Warm calls do not come here: a kernel counts its calls where it is called, and the cache looks at those counts when a kernel is added
-(and when somebody asks for figures). What was called since the last look is as good as used now, so nothing goes within `ttl` of its
-last call, and what goes first is what was not called for the longest time, as far as looks can tell.
+(when somebody asks for figures, and by a timer: `sweeper.py`). What was called since the last look is as good as used now, so nothing
+goes within `ttl` of its last call, and what goes first is what was not called for the longest time, as far as looks can tell. Looks are at
+most an eighth of `ttl` apart, so what nobody calls is gone a quarter after its time at most.
 
 Kernels of equal code are one entry, however many call sites run it. A kernel that runs now is not evicted; its code goes back to the
 arena when nobody holds it any more. Nor is one that was pinned, by whatever rule: a pin belongs to the code, so it outlives the call
@@ -12,6 +13,7 @@ sites, and code that is made again is pinned from the start.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
@@ -23,6 +25,7 @@ from typing import Final, NamedTuple, Protocol
 from .. import config, locks
 from ..errors import BcvmError
 from ..events import Evicted, bus
+from .sweeper import LOOKS, Sweeper, pause_of
 
 FIRST, SITE, AHEAD = "first use", "types new to the site", "prepared ahead"
 EXPIRED, COUNT, BYTES, CLEARED, BY_HAND = "expired", "too many", "too many bytes", "cleared", "by hand"
@@ -30,6 +33,8 @@ _REMEMBERED: Final = 4096  # keys of entries that went
 _LOGGED: Final = 256  # evictions that are told one by one
 _REASONS: Final = 64  # different reasons for having no kernel that are counted apart
 _OTHER: Final = "other reasons"
+_AT_ONCE: Final = 8  # idle entries that go together, unless somebody asks: their calls, and others', wait meanwhile
+_SOON_S: Final = 0.001
 
 
 class Limits(NamedTuple):
@@ -166,10 +171,16 @@ def limits_now() -> Limits:
 
 
 class CodeCache:
-    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock."""
+    """Thread-safe. `limits` and `clock` are asked at each use, so that settings may change and tests may turn the clock.
 
-    def __init__(self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic) -> None:
+    `by_itself`: idle entries go also when nothing new comes.
+    """
+
+    def __init__(
+        self, limits: Callable[[], Limits] = limits_now, clock: Callable[[], float] = time.monotonic, *, by_itself: bool = False
+    ) -> None:
         self._limits, self._clock = limits, clock
+        self.sweeper = Sweeper(self._sweep, self._may_expire, self._pause_s) if by_itself else None
         self._entries: dict[Hashable, Entry] = {}
         self._gone: OrderedDict[Hashable, str] = OrderedDict()
         self._misses: Counter[str] = Counter()
@@ -179,6 +190,7 @@ class CodeCache:
         self._untold: deque[Gone] = deque(maxlen=_LOGGED)
         self._bytes = self._number = self._shared = self._put_off = self._earlier_hits = 0
         self._next_look = 0.0
+        self._more = False  # idle entries are left
         self._lock = locks.rlock()  # finalisers of what is dropped may come back here
 
     @contextmanager
@@ -211,7 +223,8 @@ class CodeCache:
                 entry.code_bytes = sum(size for _, size in use.sizes())
                 self._bytes += entry.code_bytes
             entry.uses.append(_Seen(weakref.ref(use), 0 if reason == AHEAD else 1))  # the call that asked is no sign of a second one
-            self._trim(now)
+            self._trim(now, _AT_ONCE)
+        self._wake()
 
     def refused(self, reason: str) -> None:
         """A site has got no kernel, and why."""
@@ -226,18 +239,35 @@ class CodeCache:
         with self._changing():
             self._look_now()
 
-    def _look_now(self) -> None:
-        self._next_look = 0.0
-        self._trim(self._clock())
+    def _wake(self) -> None:
+        if self.sweeper is not None:
+            self.sweeper.wanted()
 
-    def _trim(self, now: float) -> None:
+    def _may_expire(self) -> bool:
+        """Whether something is left to the timer."""
+        return not all(entry.pinned for entry in list(self._entries.values()))
+
+    def _pause_s(self) -> float:
+        return _SOON_S if self._more else pause_of(self._limits().ttl_s)
+
+    def _sweep(self) -> None:
+        with self._changing():
+            self._look_now(_AT_ONCE)
+
+    def _look_now(self, at_once: int | None = None) -> None:
+        self._next_look = 0.0
+        self._trim(self._clock(), at_once)
+
+    def _trim(self, now: float, at_once: int | None = None) -> None:
+        """Let go what is too much, and what is too old, of that at most `at_once` entries; None: all."""
         limits = self._limits()
         if len(self._entries) <= limits.size and self._bytes <= limits.code_bytes and now < self._next_look:
             return
         self._look(now)
-        for entry in [e for e in self._entries.values() if now - e.used_s > limits.ttl_s]:
-            self._evict(entry, EXPIRED)
-        self._next_look = now + limits.ttl_s / 8
+        idle = (entry for entry in list(self._entries.values()) if now - entry.used_s > limits.ttl_s)
+        gone = (entry for entry in idle if self._evict(entry, EXPIRED))
+        self._more = len(list(itertools.islice(gone, at_once))) == at_once
+        self._next_look = now if self._more else now + limits.ttl_s / LOOKS
         if len(self._entries) > limits.size or self._bytes > limits.code_bytes:
             self._shrink(limits)
 
@@ -332,7 +362,8 @@ class CodeCache:
             entry = self._named(name)
             entry.pinned = False
             self._pins.pop(entry.key, None)
-            return entry
+        self._wake()
+        return entry
 
     def keep(self, key: Hashable) -> None:
         """As `pin`, by key, whether its code is there now or is still to come."""
@@ -384,4 +415,4 @@ class CodeCache:
         return len(self._entries), self._bytes
 
 
-code_cache = CodeCache()
+code_cache = CodeCache(by_itself=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .memory import CodeCache, Limits
+from .sweeper import pause_of
 
 TOLERANCE: Final = 1.05  # of the least splice time: settings within it are as good, and the smallest of them is recommended
 SIZES: Final = (10, 25, 50, 100, 200, 400, 800, 1600)
@@ -75,14 +76,17 @@ class _Replayed:
 
 def replay(calls: Iterable[Call], limits: Limits, pinned: Iterable[str] = ()) -> Outcome:
     """What the calls would have done under `limits`, with kernels `pinned` by their keys."""
-    now = 0.0
-    cache = CodeCache(lambda: limits, lambda: now)
+    now = next_look = 0.0
+    cache, pause = CodeCache(lambda: limits, lambda: now), pause_of(limits.ttl_s)
     for key in pinned:
         cache.keep(key)
     uses: dict[str, _Replayed] = {}
     count = spliced = again = peak_entries = peak_bytes = 0
     spent = 0.0
     for call in calls:
+        while cache.held[0] and next_look <= call.at_s:  # as the timer does
+            now, next_look = next_look, next_look + pause
+            cache.look()
         count, now, kernel = count + 1, call.at_s, call.kernel
         use = uses.get(kernel.key)
         if use is not None and use.held:
@@ -90,6 +94,8 @@ def replay(calls: Iterable[Call], limits: Limits, pinned: Iterable[str] = ()) ->
             continue
         again += use is not None
         uses[kernel.key] = use = _Replayed(kernel)
+        if not cache.held[0]:
+            next_look = now + pause
         cache.add(kernel.key, use, splice_us=kernel.splice_us)
         spliced, spent = spliced + 1, spent + kernel.splice_us
         entries, held = cache.held

@@ -40,12 +40,13 @@ class TemplateLoop(Loop):
     Called with two 1-D arrays of that type (any strides), it fills the second and returns the flag word.
     """
 
-    __slots__ = ("strided", "objects", "_slow")
+    __slots__ = ("strided", "objects", "entry", "_slow")
 
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)
         self.strided: Any = None
         self.objects: Any = None  # (n, id of input, id of output): dense arrays of the same layout
+        self.entry = 0  # the address of the loop
         self._slow = evaluate.numpy_loop(op)
 
     def __call__(self, x: Any, y: Any) -> int:
@@ -66,6 +67,7 @@ class TemplateLoop(Loop):
     def _take(self, found: dict[str, int]) -> None:
         """Make functions of the addresses."""
         self.strided = _STRIDED(found[self.name])
+        self.entry = found[self.name]
         self.objects = _OBJECTS(found[f"{self.name}_objects"]) if data_offset_holds() else None
 
 

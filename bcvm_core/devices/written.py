@@ -29,6 +29,9 @@ _WP, _UNPOPULATED, _ASYNC = 1 << 0, 1 << 13, 1 << 15  # features: marks, also of
 _REGISTER_WP: Final = 2
 _PROTECT, _CHECK = 1, 2  # flags of a scan: clear the marks; fail where there are none
 _IS_WRITTEN, _IS_FILE, _IS_PRESENT = 2, 4, 8
+_MAPPING: Final = struct.Struct("9Q2I2I2Q")  # what Linux (6.11 and later) tells of a mapping, by
+_MAPPING_CALL: Final = 0xC0686611
+_SHARED: Final = 8
 _REGION: Final = struct.calcsize("QQQ")
 LEAST: Final = 16 * _PAGE  # of smaller memory a digest is as fast
 _MAX_REST: Final = 256
@@ -39,7 +42,7 @@ class _System:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self.faults = self.pages = -1
+        self.faults = self.pages = self.mappings = -1
         self.lock = locks.lock()
         self.watches: weakref.WeakValueDictionary[tuple[int, int], Watch] = weakref.WeakValueDictionary()
         number = _SYSCALL.get(platform.machine())
@@ -54,17 +57,18 @@ class _System:
         try:
             ioctl(faults, _API_CALL, bytearray(struct.pack("QQQ", _API, _WP | _UNPOPULATED | _ASYNC, 0)))
             self.pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+            self.mappings = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
             self.faults = faults
         except OSError:
             os.close(faults)
 
     def close(self) -> None:
         """Give the files back; what is registered is no more."""
-        for file in (self.faults, self.pages):
+        for file in (self.faults, self.pages, self.mappings):
             if file >= 0:
                 with contextlib.suppress(OSError):
                     os.close(file)
-        self.faults = self.pages = -1
+        self.faults = self.pages = self.mappings = -1
 
     def admits(self, new: Watch) -> bool:
         """Whether this watch is the only one over its pages; older ones whose memory has been written since give way. Takes the lock."""
@@ -89,10 +93,27 @@ class _System:
         """Ask for marks. Raises OSError where the memory can have none."""
         self.ioctl(self.faults, _REGISTER_CALL, bytearray(struct.pack("QQQQ", start, end - start, _REGISTER_WP, 0)))
 
+    def is_anonymous(self, start: int, end: int) -> bool:
+        """Whether nothing but private memory without files is mapped there. That stays so as long as there are marks: they end with it."""
+        while start < end:
+            asked = bytearray(_MAPPING.pack(_MAPPING.size, 0, start, *(0,) * 12))
+            try:
+                self.ioctl(self.mappings, _MAPPING_CALL, asked)
+            except OSError:
+                return False
+            _, _, _, first, last, flags, _, _, inode, major, minor, *_ = _MAPPING.unpack(asked)
+            if not first <= start < last or flags & _SHARED or inode or major or minor:
+                return False
+            start = last
+        return True
 
-def _request(start: int, end: int, flags: int, found: int) -> bytes:
-    """To look for up to one page that is written, or that nothing is known of; or to clear the marks of all."""
-    any_of = 0 if flags & _PROTECT else _IS_WRITTEN | _IS_FILE | _IS_PRESENT  # present is asked upside down
+
+def _request(start: int, end: int, flags: int, found: int, files: int = _IS_FILE) -> bytes:
+    """To look for up to one page that is written, or that nothing is known of; or to clear the marks of all.
+
+    `files`: 0 where pages need not be asked whether they are a file's, which takes longer than all else.
+    """
+    any_of = 0 if flags & _PROTECT else _IS_WRITTEN | files | _IS_PRESENT  # present is asked upside down
     inverted = 0 if flags & _PROTECT else _IS_PRESENT
     most = 0 if flags & _PROTECT else 1
     return struct.pack("12Q", 96, flags, start, end, 0, found, most, most, inverted, 0, any_of, _IS_WRITTEN)
@@ -163,6 +184,8 @@ class Watch:
                 here.register(self.start, self.end)
                 self.generation += 1
                 here.scan(_request(self.start, self.end, _PROTECT | _CHECK, 0))
+                files = 0 if here.is_anonymous(self.start, self.end) else _IS_FILE
+                self._request = _request(self.start, self.end, _CHECK, ctypes.addressof(self._room), files)
             except OSError:  # memory of another kind, or somebody else's
                 self.rest = _MAX_REST
                 return None

@@ -38,12 +38,17 @@ class Group:
     attrs: Mapping[str, Any]
 
     @property
-    def inputs(self) -> tuple[int, ...]:
-        """Registers that it reads."""
-        return (self.images, self.weight, *self.numbers, *(() if self.residual is None else (self.residual,)))
+    def operands(self) -> tuple[int, ...]:
+        """Registers that it is called with."""
+        return (self.images,) if self.residual is None else (self.images, self.residual)
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """Registers that are looked at when a program begins, where they are there then."""
+        return (self.weight, *self.numbers)
 
 
-class _Reads:
+class Reads:
     """Who reads and writes the registers of a program; asking for a shape reads nothing."""
 
     def __init__(self, program: Program) -> None:
@@ -52,34 +57,34 @@ class _Reads:
         self.readers: dict[int, list[int]] = {}
         self.made = {register: pc for pc, instruction in enumerate(self.code) for register in written_by(instruction)}
         for pc, instruction in enumerate(self.code):
-            if _name(instruction) not in ASKING:
+            if name_of(instruction) not in ASKING:
                 for register in read_by(instruction):
                     self.readers.setdefault(register, []).append(pc)
 
     def next(self, register: int, *names: str) -> tuple[int, Instruction] | None:
         """The one instruction that reads a register, once, if it is one of these."""
         pcs = self.readers.get(register, ())
-        if len(pcs) != 1 or _name(self.code[pcs[0]]) not in names:
+        if len(pcs) != 1 or name_of(self.code[pcs[0]]) not in names:
             return None
         return pcs[0], self.code[pcs[0]]
 
 
-def _name(instruction: Instruction) -> str:
+def name_of(instruction: Instruction) -> str:
     return str(instruction.operands[1]) if instruction.opcode == "CALL_OP" else instruction.opcode
 
 
 def find(program: Program, barred: frozenset[int], alone: frozenset[int], segments: Sequence[Segment]) -> list[Group]:
     """The groups of a straight-line program. `alone`: norms (pc) of which only the first result is read; no segment is cut in two."""
-    reads = _Reads(program)
+    reads = Reads(program)
     found = []
     for pc, instruction in enumerate(program.instructions):
-        group = None if pc in barred or _name(instruction) != "conv2d" else _group(reads, pc, alone, segments)
+        group = None if pc in barred or name_of(instruction) != "conv2d" else _group(reads, pc, alone, segments)
         if group is not None and barred.isdisjoint(group.pcs):
             found.append(group)
     return found
 
 
-def _group(reads: _Reads, pc: int, alone: frozenset[int], segments: Sequence[Segment]) -> Group | None:
+def _group(reads: Reads, pc: int, alone: frozenset[int], segments: Sequence[Segment]) -> Group | None:
     result, _, _, args = reads.code[pc].operands
     plain = [a for a in args if a.name is None]
     named = [a for a in args if a.name is not None]
@@ -94,13 +99,13 @@ def _group(reads: _Reads, pc: int, alone: frozenset[int], segments: Sequence[Seg
     for group in reversed([*possible, *_with_more(reads, base)]):  # the longest first
         inside = set(group.pcs)
         whole = all(inside.isdisjoint(s.pcs) or inside.issuperset(s.pcs) for s in segments)
-        if whole and all(reads.made.get(r, -1) < pc for r in group.inputs):
+        if whole and all(reads.made.get(r, -1) < pc for r in (*group.operands, *group.constants)):
             return group
     return None
 
 
 def _per_channel(
-    reads: _Reads, value: int, alone: frozenset[int], pcs: list[int], between: list[int]
+    reads: Reads, value: int, alone: frozenset[int], pcs: list[int], between: list[int]
 ) -> tuple[tuple[int, ...], dict[Any, Any], int]:
     """(registers of numbers per channel, attributes, the register of the result), of a norm or bias that follows; added to the lists."""
     after = reads.next(value, "batch_norm_parts", "bias_add")
@@ -109,7 +114,7 @@ def _per_channel(
     if after is None or not plain or plain[0] != value or plain.count(value) != 1:
         return (), {}, value
     rest = {a.name: reads.consts[a.index] for a in args if a.is_const}
-    if _name(after[1]) == "bias_add":
+    if name_of(after[1]) == "bias_add":
         if len(plain) != 2 or any(a.name is not None and not a.is_const for a in args) or rest not in ({}, {"axis": 1}):
             return (), {}, value
         pcs.append(after[0])
@@ -118,13 +123,13 @@ def _per_channel(
     taken = reads.next(after[1].operands[0], "getitem", "UNPACK") if after[0] in alone else None
     if taken is None or len(plain) != 5 or len(args) != 6 or set(rest) != {"eps"} or type(rest["eps"]) is not float:
         return (), {}, value
-    normal = taken[1].operands[0] if _name(taken[1]) == "getitem" else taken[1].operands[0][0]
+    normal = taken[1].operands[0] if name_of(taken[1]) == "getitem" else taken[1].operands[0][0]
     pcs += [after[0], taken[0]]
     between.append(normal)
     return tuple(plain[1:]), rest, normal
 
 
-def _with_more(reads: _Reads, group: Group) -> list[Group]:
+def _with_more(reads: Reads, group: Group) -> list[Group]:
     """The group with a residual, with `relu`, with both: longer ones later."""
     found: list[Group] = []
     value, pcs, between, residual, first = group.result, group.pcs, group.between, None, False

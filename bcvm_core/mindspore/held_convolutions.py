@@ -20,7 +20,7 @@ from ..ops import order, pending
 from ..tiers.beside import beside
 from ..tiers.pool import Counter, pool
 from ..tiers.select import CallSite
-from .held_sites import BY_SITE, HeldSite
+from .held_sites import BY_SITE, HeldReshape, HeldSite
 from .memory import Held
 
 _F32: Final = np.dtype(np.float32)
@@ -122,5 +122,5 @@ class HeldNorm(HeldSite):
 
 def held_site(site: CallSite) -> HeldSite:
     """The short way of an op's site."""
-    made = {"conv2d": HeldConvolution, "batch_norm_parts": HeldNorm}.get(site.op.name, HeldSite)
+    made = {"conv2d": HeldConvolution, "batch_norm_parts": HeldNorm, "reshape": HeldReshape}.get(site.op.name, HeldSite)
     return made(site)

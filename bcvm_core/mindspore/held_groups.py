@@ -112,6 +112,9 @@ class HeldGroup:
             counter.calls += 1
         return Held(made.transpose(order.FIRST))
 
+    def ahead(self, images: Any, *ready: _Ready | None) -> None:
+        """Nothing is computed before its turn."""
+
     def _root_of(self, variance: _Array) -> _Array:
         """As the norm computes it. Variances of networks that are used stay as they are."""
         seen = variance.tobytes()

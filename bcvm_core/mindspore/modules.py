@@ -14,13 +14,13 @@ from mindspore.nn.layer import container
 from mindspore.ops import _primitive_cache
 
 from ..errors import Decline
-from ..fusion.convolutions import Group
+from ..fusion.linears import Linear
 from ..ops import pending
 from ..tiers.select import CallSite
-from ..vm.flatten.objects import in_classes
+from ..vm.flatten.objects import Group, Joined, in_classes
 from ..vm.flatten.reads import MISSING, Reads
 from ..vm.flatten.values import UnflattenableError
-from . import held_convolutions, held_groups, held_sites
+from . import held_convolutions, held_groups, held_linears, held_sites
 from .adapter import ADAPTER
 from .memory import Held, view, within
 
@@ -141,9 +141,9 @@ def step(site: CallSite) -> Callable[..., Any]:
     return held_convolutions.held_site(site) if site.op.name in held_sites.OPS else site
 
 
-def join(group: Group, steps: Sequence[Any]) -> held_groups.HeldGroup | None:
-    """What runs a convolution with the ops after it, where there is a library for that."""
-    return held_groups.held_group(group, steps)
+def join(group: Group, steps: Sequence[Any]) -> Joined | None:
+    """What runs a convolution with the ops after it, where there is a library for that, or a product with those after it."""
+    return held_linears.held_linear(group, steps) if isinstance(group, Linear) else held_groups.held_group(group, steps)
 
 
 def _give(value: Any, known: dict[int, Any]) -> Any:

@@ -61,12 +61,13 @@ def _whole(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, s
 
 
 @functools.lru_cache(maxsize=64)
-def _usual_scale(kind: np.dtype[Any], size: int) -> Any:
+def usual_scale(kind: np.dtype[Any], size: int) -> Any:
+    """1 / sqrt(size), in the type of computation."""
     with np.errstate(divide="ignore"):
         return kind.type(1.0 / np.sqrt(size))
 
 
-def _attention(q: Any, k: Any, v: Any, *, mask: Any = None, causal: Any = False, scale: Any = None) -> Any:
+def attention(q: Any, k: Any, v: Any, *, mask: Any = None, causal: Any = False, scale: Any = None) -> Any:
     """A row whose keys are all masked out is NaN, as its softmax is."""
     found = _as_they_are(q, k, v, mask, causal, scale)
     return _converted(q, k, v, mask, causal, scale) if found is None else found
@@ -82,7 +83,7 @@ def _as_they_are(q: Any, k: Any, v: Any, mask: Any, causal: Any, scale: Any) -> 
     if mask is not None and not (type(mask) is np.ndarray and mask.ndim > 1 and mask.dtype in (np.bool_, kind)):
         return None
     if scale is None:
-        return by_kernel(q, k, v, mask, bool(causal), float(_usual_scale(kind, q.shape[-1])))
+        return by_kernel(q, k, v, mask, bool(causal), float(usual_scale(kind, q.shape[-1])))
     if type(scale) is float and 1e-30 < abs(scale) < 1e30:
         return by_kernel(q, k, v, mask, bool(causal), float(kind.type(scale)))
     return None
@@ -97,7 +98,7 @@ def _converted(q: Any, k: Any, v: Any, mask: Any, causal: Any, scale: Any) -> An
     result = product_type(*arrays)
     kind = trees.accumulator(result)
     assert kind is not None
-    factor = _usual_scale(kind, queries.shape[-1]) if scale is None else kind.type(scale)
+    factor = usual_scale(kind, queries.shape[-1]) if scale is None else kind.type(scale)
     added = None if mask is None else trees.tensor(mask)
     if added is not None and added.dtype != np.bool_:
         added = added.astype(kind, copy=False)
@@ -129,7 +130,7 @@ ROWS: tuple[OpInfo, ...] = (
             Param("causal", default=False),
             Param("scale", default=None),
         ),
-        definition=_attention,
+        definition=attention,
         doc="softmax(q @ k.T * scale + mask) @ v; a bool mask keeps where True; fewer key than query heads are shared in groups.",
         spellings=(own("attention", "q, k, v, mask=None, causal=False, scale=None"),),
         shape_rule="other",

@@ -100,9 +100,13 @@ def _linear(x: Any, weight: Any, *, bias: Any = None) -> Any:
         raise ValueError(f"linear: a weight (out, in) was expected for x {a.shape}, not {w.shape}")
     wide, result = widened(a), product_type(a, w)
     # One product over all leading dims: a stack of small ones would be slower, and round by its own blocks.
-    out = products.of_weights(wide.reshape(-1, w.shape[1]), widened(w)).reshape(*a.shape[:-1], w.shape[0])
-    if bias is not None:
-        b = trees.tensor(bias)
+    rows, wide_w, shape = wide.reshape(-1, w.shape[1]), widened(w), (*a.shape[:-1], w.shape[0])
+    b = None if bias is None else trees.tensor(bias)
+    whole = None if b is None else products.with_bias(rows, wide_w, b)
+    if whole is not None and b is not None:
+        return whole.reshape(shape).astype(product_type(np.empty(0, result), b), copy=False)
+    out = products.of_weights(rows, wide_w).reshape(shape)
+    if b is not None:
         result = product_type(np.empty(0, result), b)
         fits = b.dtype == out.dtype and b.shape == out.shape[out.ndim - b.ndim :]
         out = np.add(out, b, out=out) if fits else out + widened(b)

@@ -29,6 +29,15 @@ by_kernel: Callable[[_Array, _Array], _Array | None] = _no_kernel
 """The chained product of (..., m, k) and (..., k, n), both float32 or both float64, k > 0; None where no code can be made for it."""
 
 
+def _no_layer(_x: _Array, _weight: _Array, _bias: _Array) -> _Array | None:
+    return None
+
+
+layer_by_kernel: Callable[[_Array, _Array, _Array], _Array | None] = _no_layer
+"""The chained product of (m, k) and the transpose of (n, k), plus (n,), in one pass; None where no code can be made for it, or where
+floating-point events were met that the product and the addition must tell of."""
+
+
 def matmul(x: Any, y: Any) -> Any:
     """`numpy.matmul` of two arrays."""
     if not config.current.reproducible:
@@ -80,6 +89,13 @@ def of_weights(x: _Array, weight: _Array) -> Any:
         if made is not None:
             return made
     return np.matmul(x, weight.T)
+
+
+def with_bias(x: _Array, weight: _Array, bias: _Array) -> Any:
+    """`of_weights`, and a number for each column added to it; None where that is not one pass."""
+    if not bias.dtype == weight.dtype == x.dtype or bias.shape != weight.shape[:1] or not is_chained_weight(x, weight):
+        return None
+    return layer_by_kernel(x, weight, bias)
 
 
 def _is_chained(a: _Array, b: _Array) -> bool:

@@ -54,6 +54,8 @@ class ChainSite(FusedSite):
         if types is None:
             return None
         use = self.entries.get(types)
+        if use is None and self.parts and not state & LOOKED_AT and _clash(values):  # as before: new sizes need no new look
+            return self._by_parts(values)
         entry = self._meet if use is None else use.fn
         if not state & LOOKED_AT or (use is None and self.parts):  # those are measured
             result = entry(*values)
@@ -211,6 +213,16 @@ class ChainSite(FusedSite):
             for op in self.segment.names:
                 if op in ROW_OPS and "eps" not in ROW_OPS[op].attrs:
                     row_loop(op, name)
+
+
+def _clash(values: Sequence[Any]) -> bool:
+    """Whether the first array and another one of as many axes surely don't broadcast to one shape; False where that takes a longer look."""
+    first = values[0].shape
+    for value in values:
+        shape = value.shape
+        if shape != first and len(shape) == len(first):
+            return any(n != m and n != 1 and m != 1 for n, m in zip(shape, first, strict=True))
+    return False
 
 
 def _decided(segment: Segment, described: Any) -> Decision:

@@ -28,16 +28,18 @@ _Array = np.ndarray[Any, Any]
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 _MAX_CLASSES: Final = 64
 _MAX_APART: Final = 256
+_NO_MATRICES: Final = "operands that are no matrices with something to compute"
 
 
 class EpilogueSite(FusedSite):
     """One epilogue. Call it with the values of `epilogue.inputs`; None: run the ops one by one. Otherwise the value of the one output."""
 
-    __slots__ = ("epilogue", "records", "chosen", "ops", "tails", "apart", "bias")
+    __slots__ = ("epilogue", "records", "chosen", "ops", "tails", "apart", "bias", "of_matrices")
 
     def __init__(self, epilogue: epilogues.Epilogue, *, uniform: bool = False) -> None:
         super().__init__(epilogues.plain_tail(epilogue), uniform=uniform)
         self.epilogue = epilogue
+        self.of_matrices = epilogues.only_of_matrices(epilogue)
         self.ops = frozenset((epilogue.op, "bias_add", *self.segment.names))
         self.bias = None if epilogue.bias is None else epilogue.inputs.index(epilogue.bias, 2)
         self.chosen: dict[Any, decisions.Record | None] = {}
@@ -49,6 +51,8 @@ class EpilogueSite(FusedSite):
         state = config.plain.value
         if state & config.OFF:
             return None
+        if self.of_matrices and type(values[0]) is np.ndarray and values[0].ndim > 2:
+            return self._refuse(_NO_MATRICES)
         if state & config.EXCHANGED and not pool.exchanged.isdisjoint(self.ops):
             return self._refuse("one of its ops has kernels or rules of your own")
         x, w, *others = values
@@ -58,7 +62,7 @@ class EpilogueSite(FusedSite):
             return self._refuse("operands that are no plain arrays of one type, float32 or float64")
         shape = self._shape(x, w)
         if shape is None or not all(v.ndim for v in others) or (self.bias is not None and values[self.bias].shape != shape[-1:]):
-            return self._refuse("operands that are no matrices with something to compute")
+            return self._refuse(_NO_MATRICES)
         flat = [_as_rows(v, shape) for v in others]
         if any(v is None for v in flat):
             return self._refuse(_mismatch(shape, [v.shape for v in others]))
@@ -103,7 +107,7 @@ class EpilogueSite(FusedSite):
 
     def _shape(self, x: _Array, w: _Array) -> tuple[int, ...] | None:
         """The shape of the product; None where the op must look at it."""
-        if w.ndim != 2 or x.ndim < 2 or not x.size or not w.size or (x.ndim > 2 and epilogues.only_of_matrices(self.epilogue)):
+        if w.ndim != 2 or x.ndim < 2 or not x.size or not w.size or (x.ndim > 2 and self.of_matrices):
             return None
         depth, columns = w.shape[::-1] if self.epilogue.by_weight else w.shape
         return (*x.shape[:-1], columns) if x.shape[-1] == depth else None

@@ -342,6 +342,7 @@ class FusedSite:
             return Use(kernel.entry, self, types, kernel)
         pattern.large, figures = large.direct(kernel, self.segment)
         hot.watch(kernel, self.segment.names)
+        kernel.learnt = partial(_tell_learnt, self.segment.names, pattern.inputs)
         entry, key = kernel.entry, (kernel.lowered.width, kernel.form)
         if not values or max(v.size for v in values) > kernel.limit:
             return Use(entry, self, types, kernel, key)
@@ -456,8 +457,16 @@ def _learnt(pattern: Pattern) -> list[list[Input]]:
     kernel, own = pattern.kernel, repeated(pattern.inputs)
     if not isinstance(kernel, kernels.FusedKernel):
         return []
-    return [
-        [Input(name, "column" if mask >> k & 1 else "contiguous") for k, (name, _) in enumerate(pattern.inputs)]
-        for mask in list(kernel.codes)
-        if mask != own
-    ]
+    return [_repeating(pattern.inputs, mask) for mask in list(kernel.codes) if mask != own]
+
+
+def _repeating(inputs: Sequence[Input], mask: int) -> list[Input]:
+    """Inputs of these element types of which those of the mask repeat along the rows."""
+    return [Input(name, "column" if mask >> k & 1 else "contiguous") for k, (name, _) in enumerate(inputs)]
+
+
+def _tell_learnt(names: tuple[str, ...], inputs: Sequence[Input], mask: int, spent_us: float) -> None:
+    """A call has made code for inputs that repeat in another way."""
+    if bus.active:
+        found = _repeating(inputs, mask)
+        bus.emit(Spliced(names, pattern_of(found), pattern_text(found), False, spent_us))

@@ -45,6 +45,18 @@ def _one(value: Any) -> Any:
     return tp
 
 
+def of_pair(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+    """The key of two arrays, as `_plain` makes it."""
+    return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous)
+
+
+def of_elementwise_pair(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+    """The key of two arrays, as `_elementwise` makes it."""
+    first, second = a.shape, b.shape
+    spread = 0 if first == second else _spread((first, second))
+    return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous, spread)
+
+
 def _plain(operands: tuple[Any, ...], _attrs: Mapping[str, Any]) -> Any:
     if len(operands) == 1:
         x = operands[0]
@@ -52,7 +64,7 @@ def _plain(operands: tuple[Any, ...], _attrs: Mapping[str, Any]) -> Any:
     if len(operands) == 2:
         a, b = operands
         if type(a) is _ndarray and type(b) is _ndarray:
-            return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous)
+            return of_pair(a, b)
     return tuple([(value.dtype, value.flags.c_contiguous) if type(value) is _ndarray else type(value) for value in operands])
 
 
@@ -61,9 +73,7 @@ def _elementwise(operands: tuple[Any, ...], attrs: Mapping[str, Any]) -> Any:
         a, b = operands
         if type(a) is _ndarray:
             if type(b) is _ndarray:
-                first, second = a.shape, b.shape
-                spread = 0 if first == second else _spread((first, second))
-                return (a.dtype, b.dtype, a.flags.c_contiguous, b.flags.c_contiguous, spread)
+                return of_elementwise_pair(a, b)
             return (a.dtype, type(b), a.flags.c_contiguous)
         if type(b) is _ndarray:
             return (type(a), b.dtype, b.flags.c_contiguous)
@@ -105,6 +115,14 @@ def maker(op: OpInfo) -> KeyMaker:
         return _images
     several = sum(p.role == "tensor" for p in op.params) > 1
     return _elementwise if op.shape_rule == "elementwise" and several else _plain
+
+
+def pair_maker(op: OpInfo) -> Callable[[Any, Any], Any] | None:
+    """The key function of an op for two arrays, that the one of any operands agrees with; None where there is none."""
+    made = maker(op)
+    if made is _elementwise:
+        return of_elementwise_pair
+    return of_pair if made is _plain else None
 
 
 def special_attrs(op: OpInfo) -> frozenset[str]:

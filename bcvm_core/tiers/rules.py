@@ -19,6 +19,7 @@ from ..isa.signature import PYTHON_SCALARS, Signature
 from ..ops import conv, heads, nn, products
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
+from .attending_again import Again
 from .selection import SelectionProgram, always
 
 
@@ -77,6 +78,7 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> An
 
 
 heads.by_kernel = _attend
+heads.attention.direct = Again()  # type: ignore[attr-defined]
 
 
 def _multiply(a: Any, b: Any) -> Any:
@@ -87,7 +89,16 @@ def _multiply(a: Any, b: Any) -> Any:
     return multiply(a, b)
 
 
+def _layer(x: Any, weight: Any, bias: Any) -> Any:
+    """What `ops.products.layer_by_kernel` says, likewise."""
+    from ..codegen.products.product import layer
+
+    products.layer_by_kernel = layer
+    return layer(x, weight, bias)
+
+
 products.by_kernel = _multiply
+products.layer_by_kernel = _layer
 
 
 def _standing_way(op: OpInfo) -> tuple[str, str, str]:

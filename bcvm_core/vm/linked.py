@@ -35,6 +35,7 @@ from .value_site import ValueSite
 
 Site = Region | ValueSite
 _MAX_RELINKS = 16
+_OURS = 2  # references to a code in `_swap`: its own, and its caller's
 _ALWAYS = {"\x00bcvm:slice": slice, UNREADABLE: (NameError, AttributeError, RecursionError)}
 
 
@@ -251,9 +252,10 @@ class Linker(SiteOwner):
         """Give every function that carries `old` the new code."""
         for function in [f for f in self.functions if f.__code__ is old]:
             function.__code__ = new
-        for referrer in gc.get_referrers(old):  # closures made from the same def, autoreload's patched copies
-            if type(referrer) is types.FunctionType and referrer.__code__ is old:
-                referrer.__code__ = new
+        if not twin.is_unheld(old, _OURS):
+            for referrer in gc.get_referrers(old):  # closures made from the same def, autoreload's patched copies
+                if type(referrer) is types.FunctionType and referrer.__code__ is old:
+                    referrer.__code__ = new
 
     # -- read-only views --------------------------------------------------------------------------
 

@@ -235,7 +235,8 @@ class PlanWriter:
             if op == "setitem":
                 values = ", ".join(self._arg(a) for a in args)
                 return f"r{dest} = store_item({self._site(pc, op)}, {values})"
-            call = f"{self._site(pc, op)}({', '.join(self._argument(a) for a in args)})"
+            way = ".two" if len(args) == 2 and not any(a.name or a.is_const for a in args) else ""
+            call = f"{self._site(pc, op)}{way}({', '.join(self._argument(a) for a in args)})"
             if pc in self.runner.code.member_pcs:
                 self.namespace["own"] = self.runner.own
                 return f"own({self._arg(args[0])}); r{dest} = {self._stepped(pc, call, args)}"

@@ -31,6 +31,8 @@ from .plan import OnStep, PlanWriter, is_load
 from .site import NoTensorError, SiteOwner, event_texts, hold_store, idle, leave_to_python, may_raise, warn_events
 
 Plan = Callable[..., Any]
+_ndarray = np.ndarray
+_UNKNOWN = object()  # no shape
 
 
 class Region:
@@ -202,6 +204,7 @@ class RegionRunner:
         "steps",
         "shapes",
         "ahead",
+        "guards",
     )
 
     def __init__(self, region: Region, code: RegionCode, personality: str, hidden: bool, types: tuple[type, ...]) -> None:
@@ -210,6 +213,7 @@ class RegionRunner:
         self.personality = personality
         self.hidden = hidden
         self.is_tree = region.key[0] == "tree"
+        self.guards = region.code.callable_values
         self.order = [region.code.inputs.index(name) for name in code.inputs]
         self.types = tuple(types[i] for i in self.order)
         self.sites: dict[int, CallSite] = {}
@@ -221,11 +225,12 @@ class RegionRunner:
         self.steps = self._generate()
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
-        region, count = self.region, len(self.region.code.inputs)
-        for expected, actual in zip(region.code.callable_values, args[count:], strict=True):
-            if expected is not actual:
-                region.owner.callable_rebound(region)
-                return None
+        region = self.region
+        if self.guards:
+            for expected, actual in zip(self.guards, args[len(region.code.inputs) :], strict=True):
+                if expected is not actual:
+                    region.owner.callable_rebound(region)
+                    return None
         inputs = [args[i] for i in self.order]
         try:
             with fpstatus.recording() as record:
@@ -263,15 +268,21 @@ class RegionRunner:
         region.owner.stats.count_op(self.code.ops)
         if self.whole is not None and region._hits > 1:
             self._go_native(inputs)
-        shapes = [v.shape if type(v) is np.ndarray else None for v in inputs]
+        shapes = [v.shape if type(v) is _ndarray else None for v in inputs]
         if shapes != self.shapes:
-            self.shapes = shapes
-            region.owner.observe(self.code.inputs, inputs)
-            region.owner.region_ran(inputs)
-            if self.ahead:
-                self.ahead = False
-                region.owner.stats.count_bound()
+            self._met_shapes(shapes, inputs)
         return result
+
+    def _met_shapes(self, shapes: list[Any], inputs: list[Any]) -> None:
+        """Other shapes than at the last call: those that changed are told."""
+        owner, before = self.region.owner, self.shapes or [_UNKNOWN] * len(shapes)
+        self.shapes = shapes
+        changed = [k for k, shape in enumerate(shapes) if shape != before[k] or shape is None]
+        owner.observe([self.code.inputs[k] for k in changed], [inputs[k] for k in changed])
+        owner.region_ran(inputs)
+        if self.ahead:
+            self.ahead = False
+            owner.stats.count_bound()
 
     def _go_native(self, inputs: list[Any]) -> None:
         """From now on machine code does the whole region, and asks it when something is not as it was."""
@@ -300,6 +311,7 @@ class RegionRunner:
         region.native = native
         self.whole.lend(arrays, native)
         if isinstance(native, NativeSite):
+            native.know(self.shapes, [v.shape for v in inputs])
             clock.follow(self.whole, native)
         region.owner.stats.count_native(self.code.ops, lambda: native.hits)
         region.owner.site_is_native(region)

@@ -6,6 +6,7 @@ swapped in `co_consts`, so no global, local or cell is added.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -40,3 +41,26 @@ def make_twin(function: types.FunctionType, code: types.CodeType) -> types.Funct
             setattr(twin, attribute, getattr(function, attribute))
     twin.__dict__.update(function.__dict__)
     return twin
+
+
+def is_unheld(code: types.CodeType, ours: int) -> bool:
+    """Whether nothing holds a code but `ours` references of the callers and the frames that run it.
+
+    Counted, since asking the garbage collector who holds it means going through all objects there are, which takes milliseconds. Where
+    it is not sure the answer is False.
+    """
+    before = sys.getrefcount(code)
+    running = _frames_of(code)
+    held = sys.getrefcount(code)
+    return before == held and held - 2 - running == ours  # two: the parameters, here and of the count
+
+
+def _frames_of(code: types.CodeType) -> int:
+    """How many frames of all threads run a code."""
+    found, frames = 0, list(sys._current_frames().values())
+    while frames:
+        at: types.FrameType | None = frames.pop()
+        while at is not None:
+            found += at.f_code is code
+            at = at.f_back
+    return found  # no variable holds a frame any more: this one's own would keep itself, and all below, alive

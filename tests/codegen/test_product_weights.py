@@ -10,7 +10,7 @@ import pytest
 
 from bcvm_core import config
 from bcvm_core.codegen import loader, loops
-from bcvm_core.codegen.products import product
+from bcvm_core.codegen.products import jobs, product
 from bcvm_core.codegen.products import weights as kept
 from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.target import host
@@ -32,7 +32,7 @@ def _own(monkeypatch: pytest.MonkeyPatch) -> Iterator[kept.KeptWeights]:
     if written.watch(loops.address(np.empty(1 << 20, np.uint8)), 1 << 20) is None:
         pytest.skip("no marks of written pages on this system")
     own = kept.KeptWeights()
-    monkeypatch.setattr(product, "weights", own)
+    monkeypatch.setattr(jobs, "weights", own)
     yield own
 
 
@@ -56,7 +56,7 @@ def test_kept_weights_give_the_same_bits(dtype: str, shape: tuple[int, int, int]
 def test_pieces_of_several_threads(monkeypatch: pytest.MonkeyPatch, _own: kept.KeptWeights) -> None:
     x, w = data((60, 300)), data((1000, 300), 1)
     expected = times(x, w)
-    monkeypatch.setattr(product, "SEVERAL", 1.0)
+    monkeypatch.setattr(jobs, "SEVERAL", 1.0)
     monkeypatch.setattr(threads, "cores", lambda: 3)
     share(monkeypatch)
     for _ in range(3):

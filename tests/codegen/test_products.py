@@ -17,7 +17,7 @@ import bcvm_core as bcvm
 import bcvm_core.ops as ops
 from bcvm_core import config
 from bcvm_core.codegen import loader
-from bcvm_core.codegen.products import product
+from bcvm_core.codegen.products import jobs, matrices, product
 from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.target import host
 from bcvm_core.ops import chains, products
@@ -131,7 +131,7 @@ def test_rows_do_not_depend_on_other_rows(dtype: str) -> None:
 def test_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
     a, b = data(shape[:-1]), data((*shape[:-3], shape[-2], shape[-1]), seed=1)
     alone = by_code(a, b)
-    monkeypatch.setattr(product, "SEVERAL", 0.0)
+    monkeypatch.setattr(jobs, "SEVERAL", 0.0)
     share(monkeypatch)
     for count in (2, 3, 8):
         monkeypatch.setattr(threads, "cores", lambda count=count: count)
@@ -141,8 +141,9 @@ def test_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, shape: t
 def test_pieces_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = data((300, 20)), data((20, 7), seed=1)
     whole = by_code(a, b)
-    monkeypatch.setattr(product, "_ROWS_MAX", 33)
-    monkeypatch.setattr(product, "_AHEAD_ROWS", 9)
+    monkeypatch.setattr(matrices, "_plans", {})
+    monkeypatch.setattr(jobs, "ROWS_MAX", 33)
+    monkeypatch.setattr(jobs, "_AHEAD_ROWS", 9)
     assert same(by_code(a, b), whole)
 
 
@@ -322,8 +323,8 @@ def test_which_weights_are_chained_follows_from_types_and_rows() -> None:
 def test_without_code_the_setting_holds_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w = data((5, 300)), data((500, 300), seed=1)
     expected = by_code(x, w.T)
-    monkeypatch.setattr(product, "_plans", {})
-    monkeypatch.setattr(product, "code", lambda _dtype: None)
+    monkeypatch.setattr(matrices, "_plans", {})
+    monkeypatch.setattr(jobs, "code", lambda _dtype: None)
     with config.override(reproducible=True):
         assert same(ops.linear(x, w), expected)
     assert same(ops.linear(x, w), np.matmul(x, w.T))
@@ -349,10 +350,10 @@ import sys
 from bcvm_core.codegen import store
 store.cpu_level = lambda: sys.argv[1]
 import numpy as np
-from bcvm_core.codegen.products import product
+from bcvm_core.codegen.products import jobs, matrices, product
 a, b = (np.random.default_rng(k).standard_normal(s).astype(sys.argv[2]) for k, s in ((0, (45, 300)), (1, (77, 300))))
 made = product.multiply(a, b.T)
-assert product.code(sys.argv[2]).form.lanes == int(sys.argv[3])
+assert jobs.code(sys.argv[2]).form.lanes == int(sys.argv[3])
 sys.stdout.write(made.tobytes().hex())
 """
 
@@ -374,3 +375,20 @@ def test_constants_that_stand_in_two_places_agree() -> None:
     assert multiply_code.DEPTH == chains.DEPTH
     assert (multiply_code.JOB_WORD, multiply_code.JOB_STATUS) == (offsets.J_WORD, offsets.J_STATUS)
     assert multiply_code.ALL_FLAGS == offsets.ALL_EVENTS
+
+
+@pytest.mark.parametrize("shape", [(2, 400, 400), (17, 300, 500), (3, 5, 512, 300), (1, 512, 300), (300, 520, 260)])
+@pytest.mark.parametrize("reproducible", [False, True])
+def test_linear_adds_its_bias_in_the_same_pass(shape: tuple[int, ...], reproducible: bool) -> None:
+    *lead, depth, columns = shape
+    x, w, bias = data((*lead, depth)), data((columns, depth), seed=1), data((columns,), seed=2)
+    with config.override(reproducible=reproducible):
+        for array in (bias, np.repeat(bias, 2)[::2], bias.astype(np.float64), bias[None]):
+            expected = ops.linear(x, w) + array
+            found = ops.linear(x, w, bias=array)
+            assert found.dtype == expected.dtype
+            assert same(found, expected)
+        assert same(ops.linear(x.astype(np.float64), w, bias=bias), ops.linear(x.astype(np.float64), w) + bias)
+        with pytest.warns(RuntimeWarning, match="overflow encountered in (add|linear)"):
+            big = ops.linear(np.ones_like(x), np.full_like(w, 1e35), bias=np.full_like(bias, 3.4e38))
+        assert np.isinf(big).all()

@@ -90,6 +90,51 @@ def test_memory_that_others_can_write_is_not_vouched_for(tmp_path: Path) -> None
             assert not watch.unwritten()
 
 
+def test_a_file_behind_memory_of_ones_own_is_looked_for_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"1" * PAGES * PAGE)
+    with path.open("r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+        view = np.frombuffer(memory, np.uint8)
+        view[:] = 7  # its own pages now, all of them
+        watch = _watched(view.ctypes.data)
+        assert watch.begin() is not None and watch.unwritten()
+        memory.madvise(mmap.MADV_DONTNEED)  # and the file's again, which others can write
+        assert view.sum() == PAGES * PAGE * ord("1")
+        file.write(b"2" * PAGES * PAGE)
+        file.flush()
+        assert view[PAGE] == ord("2")
+        assert not watch.unwritten()
+
+
+def test_a_file_mapped_in_the_place_of_memory_counts_as_written(tmp_path: Path) -> None:
+    _memory, _view, address = _mapped()
+    watch = _watched(address)
+    assert watch.begin() is not None and watch.unwritten()
+    path = tmp_path / "weights"
+    path.write_bytes(b"1" * PAGES * PAGE)
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    with path.open("rb") as file:
+        fixed = mmap.MAP_PRIVATE | 0x10
+        assert library.mmap(address, PAGES * PAGE, mmap.PROT_READ | mmap.PROT_WRITE, fixed, file.fileno(), 0) == address
+    assert not watch.unwritten()
+    assert watch.begin() is None or not watch.unwritten()
+
+
+def test_a_page_dropped_with_all_around_it_counts_as_written() -> None:
+    size = 8 << 20  # whole page tables
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    view = np.frombuffer(memory, np.uint8)
+    view[:] = 1
+    watch = _watched(view.ctypes.data, size)
+    assert watch.begin() is not None and watch.unwritten()
+    memory.madvise(mmap.MADV_DONTNEED)
+    assert not watch.unwritten()
+    assert view.sum() == 0
+
+
 def test_memory_mapped_anew_at_the_same_place_counts_as_written() -> None:
     memory, view, address = _mapped()
     watch = _watched(address)

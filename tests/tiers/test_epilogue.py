@@ -16,7 +16,7 @@ import bcvm_core as bcvm
 import bcvm_core.ops as ops
 from bcvm_core import config
 from bcvm_core.codegen import loops
-from bcvm_core.codegen.products import product
+from bcvm_core.codegen.products import jobs, product
 from bcvm_core.codegen.stencils import kernel as kernels
 from bcvm_core.codegen.stencils import target, threads
 from bcvm_core.codegen.stencils.driver import driver
@@ -257,7 +257,7 @@ def test_decision_can_be_asked_for() -> None:
 def test_each_element_is_handed_on_once_and_in_blocks(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tail that counts: y becomes y * y + 1, which shows how often it ran; blocks are a tile wide here."""
     monkeypatch.setattr(threads, "cores", lambda: cores)
-    monkeypatch.setattr(product, "_HOT", 1)
+    monkeypatch.setattr(jobs, "_HOT", 1)
     graph = FusedGraph(
         (Input("float32", "contiguous"), Input("float32", "row")), (Node("multiply", (0, 0), ()), Node("add", (2, 1), ())), (3,)
     )

@@ -15,6 +15,7 @@ from bcvm_core.codegen import loader, loops
 from bcvm_core.codegen.stencils.library import is_ready
 from bcvm_core.codegen.stencils.target import host
 from bcvm_core.fusion.segments import Segment, SegmentOp
+from bcvm_core.tiers.chains import ChainSite
 
 pytestmark = pytest.mark.skipif(host() is None or bool(loader.obstacle()), reason="no fused kernels here")
 
@@ -90,6 +91,28 @@ def test_operands_that_fit_together_stay_one_kernel() -> None:
     told = str(bcvm.explain(jitted))
     assert "add, multiply, multiply, subtract as one kernel" in told
     assert told.count("as one kernel") == 1
+
+
+def test_new_sizes_that_clash_go_to_the_parts_at_once_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    jitted, plain = bcvm.jit(rows_and_elements), bcvm.jit(rows_and_elements)
+    settle(jitted, (data((4, 33)), data((4, 7), 1)))
+    looks: list[Any] = []
+    look = ChainSite._chain_for
+    monkeypatch.setattr(ChainSite, "_chain_for", lambda self, key, values: looks.append(key) or look(self, key, values))
+
+    def check(a: Any, b: Any) -> int:
+        before = sum(len(key) == 2 for key in looks)  # of both inputs
+        found = jitted(a, b)
+        with config.override(fuse=False):
+            expected = plain(a, b)
+        assert [x.tobytes() for x in found] == [x.tobytes() for x in expected]
+        return sum(len(key) == 2 for key in looks) - before
+
+    assert [check(data((n, 33)), data((n, 6 + n))) for n in range(3, 12)] == [0] * 9
+    assert check(data((5, 33)), data((5, 33))) == 1, "these fit"
+    assert check(data((5, 33)), data((1, 33))) == 1, "and these broadcast, which takes a look"
+    assert check(data((5, 33)), data((33,))) == 1
+    assert check(data((6, 33)), data((6, 4))) == 0
 
 
 def segment(*ops_: tuple[str, tuple[int, ...], int], outputs: tuple[int, ...]) -> Segment:

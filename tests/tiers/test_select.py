@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -162,3 +164,39 @@ def test_log_lines(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_levels_in_mindspores_spelling() -> None:
     assert [log.level_of(text) for text in ("DEBUG", "0", "1", "warning", "9", "")] == [10, 10, 20, 30, 30, 30]
+
+
+_PAIRS = (
+    np.arange(6, dtype=np.float32).reshape(2, 3),
+    np.arange(6, dtype=np.float32).reshape(3, 2).T,
+    np.arange(3, dtype=np.float64),
+    np.arange(9, dtype=np.int64).reshape(3, 3),
+    np.float32(2.5),
+    np.array(1.5),
+    True,
+    2,
+    np.ones((2, 3)).view(_Sub),
+    "text",
+)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", ["add", "floor_divide", "matmul", "concatenate", "where"])
+def test_the_way_of_two_operands_is_the_way_of_any(op: str) -> None:
+    def outcome(call: Any, *operands: Any) -> Any:
+        try:
+            value = call(*operands)
+        except Exception as error:
+            return type(error), str(error)
+        return type(value), getattr(value, "dtype", None), np.asarray(value).tobytes()
+
+    two, anyhow = CallSite(op), CallSite(op)
+    for _ in range(2):
+        for a in _PAIRS:
+            for b in _PAIRS:
+                expected = outcome(anyhow, a, b)
+                assert outcome(two.two, a, b) == expected, (a, b)
+                assert two.signature == anyhow.signature
+                if two._pair is not None and type(a) is type(b) is np.ndarray:
+                    assert two._pair(a, b) == two._key((a, b), {})
+    assert [p.counter.calls for p in two._state[1].values()] == [p.counter.calls for p in anyhow._state[1].values()]

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import bcvm_core as bcvm
 from bcvm_core.jit import linker_of
 from bcvm_core.tiers.pool import pool
+from bcvm_core.vm.region import Region
 from tests.in_threads import in_threads
 from tests.vm.native_support import warmed
 
@@ -187,6 +188,38 @@ def test_new_shapes_are_seen_by_the_hints() -> None:
     for n in (2, 3, 5, 7):
         f(np.ones((n, 6), np.float32), np.ones((n, 6), np.float32))
     assert "[4, 6]" not in f.dis()
+
+
+def test_a_region_is_not_asked_for_sizes_that_it_has_seen_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = make()
+    ones = [np.ones(shape, np.float32) for shape in ((4, 6), (5, 6), (7, 6), (4, 6), (8, 7), (9, 8))]
+    f(ones[0], ones[0])
+    f(ones[1], ones[1])  # machine code is there from here on
+    asked: list[tuple[int, ...]] = []
+    call = Region.__call__
+    monkeypatch.setattr(Region, "__call__", lambda self, *args: asked.append(args[0].shape) or call(self, *args))
+    for x in ones[2:]:
+        assert bits(f(x, x)) == bits(plain(x, x))
+    assert asked == [(8, 7)] and "[4, 6]" not in f.dis() and "[s0, 6]" not in f.dis()
+
+
+def test_the_region_is_asked_only_where_sizes_vary_in_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = make()
+    warmed(f, X, X)
+    asked: list[tuple[int, ...]] = []
+    call = Region.__call__
+
+    def spy(self: Region, *args: Any) -> Any:
+        asked.append(args[0].shape)
+        return call(self, *args)
+
+    monkeypatch.setattr(Region, "__call__", spy)
+    shapes = [(4, 6), *((n, 6) for n in range(5, 105)), *((n, 7 + n) for n in range(5, 105)), (3, 4, 6), (2, 4, 6), (4, 6)]
+    for shape in shapes:
+        x = np.full(shape, 0.25, np.float32)
+        assert bits(f(x, x)) == bits(plain(x, x))
+    assert asked == [(5, 6), (5, 12), (3, 4, 6), (2, 4, 6), (4, 6)]
+    assert "[...]" in f.dis()
 
 
 def test_other_element_types_take_over() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bcvm_core.jit import jit, linker_of
+from bcvm_core.vm.observed import Observed
 
 
 @jit
@@ -41,3 +42,14 @@ def test_a_new_shape_is_no_new_binding() -> None:
     for n in range(1, 6):
         project(np.ones((n, 3)), np.ones((3, 4)), None)
     assert project.stats().bound == before  # type: ignore[attr-defined]
+
+
+def test_what_alternates_is_seen_whatever_came_before() -> None:
+    observed = Observed()
+    for value in (np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 3)), np.ones((5, 3), np.float32), np.ones((6, 3), np.float32)):
+        observed.see("x", value)
+    assert (observed.specs["x"].dtype, str(observed.specs["x"].hint)) == ("float32", "[s0, 3]")
+    observed.see("x", np.ones((3, 5), np.float32).T)
+    assert (observed.specs["x"].layout, str(observed.specs["x"].hint)) == ("strided", "[s0, 3]")
+    observed.see("x", np.ones((7, 3), np.float32).T)
+    assert str(observed.specs["x"].hint) == "[s0, s1]"

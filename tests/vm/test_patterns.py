@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import bcvm_core as bcvm
+from bcvm_core.events import Spliced, bus
 from bcvm_core.tiers import graphs
 
 X = np.linspace(-2.0, 2.0, 24, dtype=np.float32).reshape(4, 6)
@@ -48,6 +49,22 @@ def test_the_first_use_of_a_pattern_is_told() -> None:
     f(X, X)
     (line,) = _lines(f, "pattern ")[:1]
     assert re.fullmatch(r"pattern \d+ \(float32:contiguous, float32:contiguous\): spliced at first use in \d+ us", line)
+
+
+def test_code_that_a_call_makes_for_another_way_to_repeat_is_told_to_listeners() -> None:
+    told: list[Spliced] = []
+    leave = bus.subscribe(lambda event: told.append(event) if isinstance(event, Spliced) and not event.prepared else None)
+    try:
+        f = _made(True)
+        for column in (X, X[:, :1], X[:, :1], X[:2], X[:2, :1]):
+            f(X[: len(column)], column)
+    finally:
+        leave()
+    assert [(event.ops, event.operands) for event in told] == [
+        (("add", "maximum", "multiply"), "float32:contiguous, float32:contiguous"),
+        (("add", "maximum", "multiply"), "float32:contiguous, float32:column"),
+    ]
+    assert len({event.pattern for event in told}) == 2 and all(event.duration_us > 0 for event in told)
 
 
 def test_numbers_tell_patterns_apart() -> None:

@@ -170,10 +170,8 @@ def _folded(operands: Operands) -> Operands | None:
     return ((shape, (*q_strides[:-3], q[-3] // k[-3] * q_strides[-3], step, q_strides[-1])), *operands[1:])
 
 
-def _places(arrays: Sequence[_Array | None]) -> tuple[list[int], Any]:
-    """(where the data pointer of each array lies, 0 for none; what must live as long)."""
-    if data_offset_holds():
-        return [0 if x is None else id(x) + llvm.ARRAY_DATA for x in arrays], arrays
+def _cells(arrays: Sequence[_Array | None]) -> tuple[list[int], Any]:
+    """(where the data pointer of each array lies, 0 for none; what must live as long), where array objects are laid out otherwise."""
     cells = [ctypes.c_void_p(0 if x is None else address(x)) for x in arrays]
     return [ctypes.addressof(cell) for cell in cells], cells
 
@@ -189,26 +187,32 @@ def attend(
     run = function_for(q.dtype) if config.current.use_llvm else None
     if run is None:
         return None
-    shapes = plan.shapes
     result: _Array = empty(plan.result, q.dtype)
     kind = PLAIN if mask is None else KEEP if mask.dtype == np.bool_ else ADD
-    places, _alive = _places((q, k, v, mask, result))
-    kept = empty((plan.tasks, shapes.m, plan.rows), np.dtype(np.float64 if plan.wide == 8 else np.float32)) if halves else None
-    for half in (SCORES, REST) if halves else (0,):
-        numbers = (*places, 0 if kept is None else address(kept), half, causal, kind, scale)
-        _run(run, plan, _OF_CALL.pack(*numbers) + plan.block)
+    alive: Any = None
+    if data_offset_holds():
+        places = [id(q) + _AT, id(k) + _AT, id(v) + _AT, 0 if mask is None else id(mask) + _AT, id(result) + _AT]
+    else:
+        places, alive = _cells((q, k, v, mask, result))
+    if not halves:
+        _run(run, plan, _OF_CALL.pack(*places, 0, 0, causal, kind, scale) + plan.block)
+        return result
+    kept = empty((plan.tasks, plan.shapes.m, plan.rows), np.dtype(np.float64 if plan.wide == 8 else np.float32))
+    for half in (SCORES, REST):
+        _run(run, plan, _OF_CALL.pack(*places, address(kept), half, causal, kind, scale) + plan.block)
+    del alive  # not before
     return result
 
 
+_AT: Final = llvm.ARRAY_DATA
 _OF_CALL: Final = struct.Struct(f"<{len(OF_CALL) - 1}qd")
 
 
 def _run(run: Any, plan: Plan, fields: bytes) -> None:
     """All tasks, on several cores where that is worth it."""
-    block = ctypes.c_char_p(fields)
     crew = crews.crew
-    if plan.tasks == 1 or not crew.worth(plan.ns):
-        run(block, _scratch.at(plan.size), 0, plan.tasks)
+    if plan.ns < crews.SHARED_NS or plan.tasks == 1 or not crew.worth(plan.ns):
+        run(fields, _scratch.at(plan.size), 0, plan.tasks)
         return
     share = max(1, plan.tasks // (_PIECES * crew.members))
     memory = _scratch.at(plan.moved.step * crew.members)

@@ -20,18 +20,18 @@ class ProductLoop(Loop):
     `tiles`: the functions that jobs name.
     """
 
-    __slots__ = ("form", "entry", "multiply", "at_once", "mode", "tiles", "copied", "pack")
+    __slots__ = ("form", "entry", "pieces", "multiply", "at_once", "mode", "tiles", "copied", "pack", "added")
     optimise = True
 
     def __init__(self, op: str, dtype: str) -> None:
         super().__init__(op, dtype)
-        self.entry = 0  # the address of `multiply`
+        self.entry = self.pieces = 0  # the addresses of `multiply` and of what works off pieces of several products
         self.multiply: Any = None
         self.at_once: Any = None
         self.pack: Any = None
         self.mode: Any = None
         self.tiles: Any = None
-        self.copied = 0
+        self.copied = self.added = 0
         target = host()
         self.form: Form | None = None if target is None else form(target, dtype)
 
@@ -49,18 +49,18 @@ class ProductLoop(Loop):
     def _ir(self) -> str:
         assert self.form is not None
         source = resources.files(__package__).joinpath("multiply_code.py").read_text(encoding="utf-8")
-        return compile_functions([source], ("multiply", "pack", "status")) + "\n" + module(self.form)
+        return compile_functions([source], ("multiply", "pieces", "pack", "status")) + "\n" + module(self.form)
 
     def _symbols(self) -> list[str]:
         assert self.form is not None
-        return ["multiply", "pack", "status", "turned", "copied", *map(tile_name, range(1, self.form.rows + 1))]
+        return ["multiply", "pieces", "pack", "status", "turned", "copied", "added", *map(tile_name, range(1, self.form.rows + 1))]
 
     def _take(self, found: dict[str, int]) -> None:
         assert self.form is not None
         functions = [found["turned"], *(found[tile_name(rows)] for rows in range(1, self.form.rows + 1))]
         self.tiles = (ctypes.c_uint64 * len(functions))(*functions)
-        self.copied = found["copied"]
-        self.entry = found["multiply"]
+        self.copied, self.added = found["copied"], found["added"]
+        self.entry, self.pieces = found["multiply"], found["pieces"]
         arguments = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.multiply = ctypes.CFUNCTYPE(*arguments)(found["multiply"])
         self.at_once = ctypes.PYFUNCTYPE(*arguments)(found["multiply"])

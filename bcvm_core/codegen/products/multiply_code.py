@@ -12,6 +12,8 @@ from ..stencils.native import call, get_status, load32, load64, set_status, stac
 
 DEPTH: Final = 256  # terms of a partial sum: part of what the result is
 ALL_FLAGS: Final = 63
+LINE: Final = 64  # bytes that memory gives at a time
+AHEAD: Final = 1024  # so many bytes of columns are asked for before they are used
 P_ROWS: Final = 0
 P_COLUMNS: Final = 8
 P_DEPTH: Final = 16
@@ -51,7 +53,52 @@ T_WORD: Final = 72  # events that it met, as in a job
 T_STATUS: Final = 80
 JOB_WORD: Final = 80
 JOB_STATUS: Final = 88
+P_BIAS: Final = 216  # a number for each column, added to sums when they are complete; 0: none
+P_ADDED: Final = 224  # the address of `added`
+P_ACTIVATION: Final = 232  # what is computed of the results, then: the loop of an algorithm, or 0
+MET: Final = 256  # among the flags of a product: the activation met something
 P_MODE: Final = 192  # the floating-point status to run in; 0: that of the calling thread
+
+
+JOB_SIZE: Final = 240
+C_PLAN: Final = 0  # a call: the address of its plan,
+C_MODE: Final = 8  # the floating-point mode,
+C_TASKS: Final = 16  # six words for each product: a, b, c, b as it is kept, bias, activation; then the events of each piece
+TASK_SIZE: Final = 48
+L_JOBS: Final = 0  # a plan: the jobs of all pieces, in which scratch memory begins at 0,
+L_PLACES: Final = 8  # six words for each: which product, and how far into its a, b, c, kept b and bias
+L_EVENTS: Final = 16  # and where in a call the events begin
+PLACE_SIZE: Final = 48
+
+
+def pieces(call_: int, scratch: int, first: int, last: int) -> int:
+    """Work off some pieces of a call. `scratch`: memory of the calling thread."""
+    job = stack(JOB_SIZE)
+    plan = load64(call_ + C_PLAN)
+    piece = first
+    while piece < last:
+        source = load64(plan + L_JOBS) + JOB_SIZE * piece
+        k = 0
+        while k < JOB_SIZE:
+            store64(job + k, load64(source + k))
+            k = k + 8
+        store64(job + P_PACKED_A, load64(job + P_PACKED_A) + scratch)
+        store64(job + P_PACKED_B, load64(job + P_PACKED_B) + scratch)
+        store64(job + P_EDGE, load64(job + P_EDGE) + scratch)
+        store64(job + P_MODE, load64(call_ + C_MODE))
+        place = load64(plan + L_PLACES) + PLACE_SIZE * piece
+        task = call_ + C_TASKS + TASK_SIZE * load64(place)
+        store64(job + P_A, load64(task) + load64(place + 8))
+        store64(job + P_B, load64(task + 8) + load64(place + 16))
+        store64(job + P_C, load64(task + 16) + load64(place + 24))
+        if load64(task + 24):
+            store64(job + P_KEPT, load64(task + 24) + load64(place + 32))
+        if load64(task + 32):
+            store64(job + P_BIAS, load64(task + 32) + load64(place + 40))
+        store64(job + P_ACTIVATION, load64(task + 40))
+        store64(call_ + load64(plan + L_EVENTS) + 8 * piece, one(job))
+        piece = piece + 1
+    return 0
 
 
 def status() -> int:
@@ -85,6 +132,7 @@ def one(job: int) -> int:
     columns = load64(job + P_COLUMNS)
     block = load64(job + P_BLOCK)
     tail = load64(job + P_TAIL)
+    more = load64(job + P_BIAS) | load64(job + P_ACTIVATION)
     events = 0
     column = 0
     done = 0
@@ -99,11 +147,38 @@ def one(job: int) -> int:
             follow(tail, done, column)
             set_status(scratch, mode)
             done = column
+        if more and column < columns:
+            events = events | finish(job, done, column, mode)
+            done = column
     copy_edge(job)
+    if more:
+        events = events | finish(job, done, columns, mode)
     events = events | (get_status(scratch) & ALL_FLAGS)
     if tail:
         follow(tail, done, columns)
     set_status(scratch, before)
+    return events
+
+
+def finish(job: int, first: int, last: int, mode: int) -> int:
+    """Bias and activation of the columns `first` to `last`, row by row; the flags that were raised, but those within the activation."""
+    scratch = stack(8)
+    size = load64(job + P_SIZE)
+    bias = load64(job + P_BIAS)
+    activation = load64(job + P_ACTIVATION)
+    place = load64(job + P_C) + first * size
+    events = 0
+    row = 0
+    while row < load64(job + P_ROWS):
+        if bias:
+            call(load64(job + P_ADDED), last - first, place, bias + first * size)
+        if activation:
+            events = events | (get_status(scratch) & ALL_FLAGS)
+            if call(activation, last - first, place, size, place, size) & 255:
+                events = events | MET
+            set_status(scratch, mode)
+        place = place + load64(job + P_C_ROW)
+        row = row + 1
     return events
 
 
@@ -182,6 +257,8 @@ def tiles(job: int, column: int, width: int, start: int, count: int, row: int, r
     function = load64(load64(job + P_TILES) + 8 * rows)
     columns = load64(job + P_COLUMNS)
     kept = load64(job + P_KEPT)
+    low = load64(job + P_LOW)
+    all_rows = load64(job + P_ROWS)
     j = 0
     while j < width:
         b = load64(job + P_PACKED_B) + j * DEPTH * size
@@ -197,7 +274,22 @@ def tiles(job: int, column: int, width: int, start: int, count: int, row: int, r
             if load64(job + P_DIRECT) and kept == 0:
                 b_row = load64(job + P_B_ROW)
                 b = load64(job + P_B) + start * b_row + (column + j) * size
-        call(function, count, packed, b, b_row, c, c_row, start)
+        soon = b + AHEAD
+        later = soon + LINE
+        step = b_row
+        if kept:  # what comes after this piece of the depth: half of it by each of the first two panels, or all by the only one
+            step = b_row >> 1
+            soon = b + count * b_row
+            later = soon + count * step
+            if row:
+                soon = later
+            if low < all_rows:
+                if row == 0:
+                    later = soon
+                if row > low + 1:
+                    soon = b
+                    later = b
+        call(function, count, packed, b, b_row, c, c_row, start, soon, later, step)
         j = j + tile
     return 0
 

@@ -13,8 +13,6 @@ from typing import Final
 from ..stencils.target import Target
 
 ELEMENTS: Final = {"float32": ("float", 4), "float64": ("double", 8)}
-_LINE: Final = 64  # bytes that memory gives at a time
-_AHEAD: Final = 1024  # so many bytes of columns are asked for before they are used
 _ROWS: Final = {64: 14, 32: 6}  # by bytes of a register: accumulators, two registers of columns, and one number fit the register file
 
 
@@ -49,7 +47,7 @@ def module(f: Form) -> str:
     fma = f"llvm.fma.v{f.lanes}f{8 * f.size}"
     parts = [f"declare {f.vector} @{fma}({f.vector}, {f.vector}, {f.vector})", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"]
     parts += [_tile(f, rows, fma) for rows in range(1, f.rows + 1)]
-    return "\n".join([*parts, _turned(f), _copied(f)])
+    return "\n".join([*parts, _turned(f), _copied(f), _added(f)])
 
 
 def tile_name(rows: int) -> str:
@@ -58,21 +56,27 @@ def tile_name(rows: int) -> str:
 
 
 def _tile(f: Form, rows: int, fma: str) -> str:
-    """tile(depth, a, b, stride of b, c, stride of c, add): c = (c if add else 0) + a'b of panels over one depth."""
+    """tile(depth, a, b, stride of b, c, stride of c, add, soon, later, stride of both): c = (c if add else 0) + a'b over one depth.
+
+    `soon`, `later`: memory that is asked for on the way, a line of each per step.
+    """
     v, accumulators = f.vector, [(r, h) for r in range(rows) for h in (0, 1)]
     lines = [
-        f"define void @{tile_name(rows)}(i64 %depth, ptr %a, ptr %b, i64 %bs, ptr %c, i64 %cs, i64 %add) nounwind {{",
+        f"define void @{tile_name(rows)}(i64 %depth, ptr %a, ptr %b, i64 %bs, ptr %c, i64 %cs, i64 %add, "
+        "ptr %soon, ptr %later, i64 %ls) nounwind {",
         "entry:",
         "  br label %loop",
         "loop:",
         "  %k = phi i64 [%depth, %entry], [%k1, %loop]",
         "  %pa = phi ptr [%a, %entry], [%pa1, %loop]",
         "  %pb = phi ptr [%b, %entry], [%pb1, %loop]",
+        *(f"  %p{x} = phi ptr [%{x}, %entry], [%p{x}1, %loop]" for x in ("soon", "later")),
         *(f"  %s{r}.{h} = phi {v} [zeroinitializer, %entry], [%n{r}.{h}, %loop]" for r, h in accumulators),
         f"  %b0 = load {v}, ptr %pb, align {f.size}",
         f"  %pbh = getelementptr i8, ptr %pb, i64 {f.lanes * f.size}",
         f"  %b1 = load {v}, ptr %pbh, align {f.size}",
-        *_ahead(f),
+        *(f"  call void @llvm.prefetch.p0(ptr %p{x}, i32 0, i32 1, i32 1)" for x in ("soon", "later")),
+        *(f"  %p{x}1 = getelementptr i8, ptr %p{x}, i64 %ls" for x in ("soon", "later")),
     ]
     for r in range(rows):
         lines += [
@@ -95,13 +99,6 @@ def _tile(f: Form, rows: int, fma: str) -> str:
         *_ends(f, rows, "join", add=True),
     ]
     return "\n".join([*lines, "}"])
-
-
-def _ahead(f: Form) -> Iterator[str]:
-    """Ask for the columns of some steps later: processors ask by themselves within a page, and a page is few steps."""
-    for k, at in enumerate(range(0, f.columns * f.size, _LINE)):
-        yield f"  %f{k} = getelementptr i8, ptr %pb, i64 {_AHEAD + at}"
-        yield f"  call void @llvm.prefetch.p0(ptr %f{k}, i32 0, i32 3, i32 1)"
 
 
 def _ends(f: Form, rows: int, label: str, *, add: bool) -> Iterator[str]:
@@ -144,6 +141,44 @@ loop:
   %k1 = sub i64 %k, 1
   %more = icmp sgt i64 %k1, 0
   br i1 %more, label %loop, label %done
+done:
+  ret void
+}}"""
+
+
+def _added(f: Form) -> str:
+    """added(count, x, y): x + y in the place of x, both dense."""
+    v, n, e = f.vector, f.lanes, f.element
+    return f"""define void @added(i64 %count, ptr %x, ptr %y) nounwind {{
+entry:
+  %whole = and i64 %count, {-n}
+  %some = icmp sgt i64 %whole, 0
+  br i1 %some, label %loop, label %rest
+loop:
+  %k = phi i64 [0, %entry], [%k1, %loop]
+  %px = getelementptr {e}, ptr %x, i64 %k
+  %py = getelementptr {e}, ptr %y, i64 %k
+  %a = load {v}, ptr %px, align {f.size}
+  %b = load {v}, ptr %py, align {f.size}
+  %c = fadd {v} %a, %b
+  store {v} %c, ptr %px, align {f.size}
+  %k1 = add i64 %k, {n}
+  %more = icmp slt i64 %k1, %whole
+  br i1 %more, label %loop, label %rest
+rest:
+  %left = icmp slt i64 %whole, %count
+  br i1 %left, label %one, label %done
+one:
+  %j = phi i64 [%whole, %rest], [%j1, %one]
+  %qx = getelementptr {e}, ptr %x, i64 %j
+  %qy = getelementptr {e}, ptr %y, i64 %j
+  %d = load {e}, ptr %qx, align {f.size}
+  %g = load {e}, ptr %qy, align {f.size}
+  %h = fadd {e} %d, %g
+  store {e} %h, ptr %qx, align {f.size}
+  %j1 = add i64 %j, 1
+  %again = icmp slt i64 %j1, %count
+  br i1 %again, label %one, label %done
 done:
   ret void
 }}"""

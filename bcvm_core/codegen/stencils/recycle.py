@@ -59,9 +59,10 @@ def pool() -> Any:
     libc = ctypes.CDLL(None)
     names = ("free", "aligned_alloc", "calloc", "realloc", "madvise")
     *functions, advise = [ctypes.cast(getattr(libc, name), ctypes.c_void_p).value for name in names]
+    usable = getattr(libc, "malloc_usable_size", None)
     block = ctypes.create_string_buffer(r.P_BLOCKS + 16 * (r.BLOCKS_MAX + 1))
     struct.pack_into("<5q", block, 0, *functions, config.current.recycled_bytes)
-    struct.pack_into("<q", block, r.P_ADVISE, advise)
+    struct.pack_into("<2q", block, r.P_ADVISE, advise, ctypes.cast(usable, ctypes.c_void_p).value or 0 if usable is not None else 0)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(block))  # arrays may outlive this module
     return block
 

@@ -19,19 +19,24 @@ P_HELD: Final = 40
 P_COUNT: Final = 48
 P_REUSED: Final = 56
 P_ADVISE: Final = 64  # address of madvise
-P_BLOCKS: Final = 72  # address and size of each block, the oldest first
-BLOCKS_MAX: Final = 32
+P_USABLE: Final = 72  # address of malloc_usable_size, or 0
+P_BLOCKS: Final = 80  # address and size of each block, the oldest first
+BLOCKS_MAX: Final = 64
+SLACK: Final = 65536  # bytes, or an eighth, by which a block may be too large
 HUGE: Final = 4194304  # from this size on the system is asked for large pages, as NumPy does
 MADV_HUGEPAGE: Final = 14
 
 
 def block_malloc(pool: int, size: int) -> int:
     """Memory of `size` bytes, aligned to 64: the youngest free block that fits and is not far too large, or a fresh one."""
+    most = size + (size >> 3)
+    if size < 8 * SLACK:
+        most = size + SLACK
     k = load64(pool + P_COUNT) - 1
     while k >= 0:
         block = pool + P_BLOCKS + 16 * k
         own = load64(block + 8)
-        if own >= size and own <= size + (size >> 3):
+        if own >= size and own <= most:
             found = load64(block)
             take_out(pool, k)
             store64(pool + P_REUSED, load64(pool + P_REUSED) + 1)
@@ -57,9 +62,12 @@ def take_out(pool: int, k: int) -> int:
 
 
 def block_free(pool: int, pointer: int, size: int) -> int:
-    """Keep a block; the oldest ones make room."""
+    """Keep a block, all of it, whatever part its array had; the oldest ones make room."""
     if pointer == 0:
         return 0
+    usable = load64(pool + P_USABLE)
+    if usable:
+        size = call(usable, pointer)
     limit = load64(pool + P_LIMIT)
     if size > limit:
         call(load64(pool + P_FREE), pointer)

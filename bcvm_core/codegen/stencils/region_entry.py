@@ -1,7 +1,7 @@
 """A native function in the place of a region: it checks what the region would check, then calls the kernel.
 
 Made of generated code over a *record* (`site_code.py`). Whatever it does not know it hands to
-the region: other types, new shapes (a few times, for hints), a tracing debugger, a switched-off VM.
+the region: other types, sizes that vary for the first time (for hints), a tracing debugger, a switched-off VM.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .driver import driver
 from .entry import _address, method_at, runtime
 
 _always: Final = ctypes.c_int64(config.OFF)  # in the place of `config.plain`: everything is the region's
-_LOOKS: Final = 16  # new shapes that are told to the region before it is left alone with them
+_LOOKS: Final = 16  # ways in which shapes vary that are told to the region before it is left alone with them
 
 
 class _Record(bytes):
@@ -117,6 +117,15 @@ class NativeSite:
         at = id(self.record) + c.BYTES_HEAD
         for offset, value in values:
             ctypes.c_int64.from_address(at + offset).value = value
+
+    def know(self, before: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Note the shapes that the region has seen last, so that it is not asked for them; sizes that differ from those `before` vary."""
+        for k, shape in enumerate(shapes):
+            old = before[k] if k < len(before) else None
+            known = old if old is not None and len(old) == len(shape) else shape
+            sizes = [size if size == known[d] else c.VARIES for d, size in enumerate(shape[: c.SHAPE_DIMS])]
+            at = c.S_SHAPES + c.SHAPE_SIZE * k
+            self._write((at, len(shape)), *((at + 8 + 8 * d, size) for d, size in enumerate(sizes)))
 
     @property
     def timed(self) -> tuple[int, int, int, int]:

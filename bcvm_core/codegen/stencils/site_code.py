@@ -54,6 +54,7 @@ from .offsets import (
     SHORT_CODE_NS,
     SKIPPED,
     TYPE,
+    VARIES,
     WATCHED,
 )
 
@@ -174,7 +175,7 @@ def note(s: int, started: int, thread: int) -> int:
 
 
 def known_shapes(s: int, args: int, inputs: int) -> int:
-    """1 when the arrays have the shapes they had when the region was asked last; they are noted."""
+    """1 when the shapes say nothing new: as when the region was asked last, but for sizes that are known to vary. They are noted."""
     runtime = load64(s + S_RUNTIME)
     ndarray = load64(runtime + R_NDARRAY)
     same = 1
@@ -185,15 +186,20 @@ def known_shapes(s: int, args: int, inputs: int) -> int:
             return 0
         at = s + S_SHAPES + SHAPE_SIZE * k
         ndim = load32(x + NDIM)
+        fresh = 0
         if load64(at) != ndim:
+            fresh = 1
             same = 0
         store64(at, ndim)
         d = 0
         while d < ndim and d < SHAPE_DIMS:
+            size = at + 8 + 8 * d
             dim = load64(load64(x + DIMS) + 8 * d)
-            if load64(at + 8 + 8 * d) != dim:
+            if fresh:
+                store64(size, dim)
+            elif load64(size) != VARIES and load64(size) != dim:
                 same = 0
-            store64(at + 8 + 8 * d, dim)
+                store64(size, VARIES)
             d = d + 1
         k = k + 1
     return same

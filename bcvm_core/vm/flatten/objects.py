@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from ...fusion.convolutions import Group
+from ...fusion import convolutions, linears
 from ...tiers.select import CallSite
 from .reads import HEAP_TYPE, MISSING, Reads
 from .values import Known, Method, UnflattenableError, Value
@@ -21,14 +21,20 @@ _TITLES = ("__name__", "__qualname__", "__module__")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice)
 
 
+Group = convolutions.Group | linears.Linear
+
+
 class Joined(Protocol):
     """A group of ops that run as one."""
 
     def prepare(self, weight: Any, *numbers: Any) -> Any:
-        """What its call needs of the weight and the numbers per channel."""
+        """What its call needs of the weight and the numbers per channel or column."""
 
-    def __call__(self, ready: Any, images: Any, residual: Any = None) -> Any:
-        """The result, from what `prepare` gave; None where the ops must run one by one."""
+    def ahead(self, operand: Any, *ready: Any) -> Any:
+        """The results of this and other groups of the same operand, from what they prepared, for their calls to find; or None."""
+
+    def __call__(self, ready: Any, *operands: Any) -> Any:
+        """The result, from what `prepare` gave; None where the ops must run one by one. What `ahead` gave and a place may come last."""
 
 
 class Library(Protocol):
@@ -52,7 +58,7 @@ class Library(Protocol):
         """What is called in a program in place of an op's site: the same, on a shorter way."""
 
     def join(self, group: Group, steps: Sequence[Any]) -> Joined | None:
-        """What runs a convolution with the ops after it. `steps` are what `step` gave for them. None: they always run one by one."""
+        """What runs a convolution or product with the ops after it, by what `step` gave for them. None: they always run one by one."""
 
     def class_of(self, value: Any, settled: bool) -> type:
         """The class that the user would see of a tensor in a program, `settled` when it comes from the operands in the same way each time.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ... import config
 from ...errors import Decline
 from ...frontend.lowering import op_name
-from ...fusion import chains, convolutions, epilogues
+from ...fusion import chains, convolutions, epilogues, linears
 from ...fusion.epilogues import Epilogue
 from ...fusion.segments import Segment, find
 from ...isa.program import Arg, Instruction, Program, read_by, written_by
@@ -16,7 +16,7 @@ from ...ops import pending
 from ...tiers.fuse import FusedSite
 from ...tiers.select import CallSite
 from ..trust import check
-from .objects import Joined
+from .objects import Group, Joined
 from .plain import differs
 from .ranks import certain
 from .reads import Reads
@@ -25,7 +25,7 @@ from .recorder import REREAD, Origin, Recorder
 Step = Callable[[CallSite], Callable[..., Any]]
 _Part = Segment | Epilogue
 Fuse = Callable[[Any], tuple[FusedSite, Callable[..., Any]]]  # of a `_Part`
-Join = Callable[[convolutions.Group, Sequence[Any]], Joined | None]  # of a group, and what runs its ops one by one
+Join = Callable[[Group, Sequence[Any]], Joined | None]  # of a group, and what runs its ops one by one
 
 
 class DivergedError(Decline):
@@ -42,7 +42,7 @@ class FlatProgram:
     def __init__(self, name: str, recorder: Recorder, result: Any, fuse: Fuse, chain: Fuse, step: Step, join: Join) -> None:
         """`fuse` makes what runs a segment of elementwise ops as one kernel, and what calls that for the tensors of the library; `chain`
         does so for elementwise ops with reductions among them; `step` makes what is called in place of a site; `join` makes what runs
-        a convolution with the ops after it, or gives None where they must run one by one."""
+        a convolution or product with the ops after it, or gives None where they must run one by one."""
         self.reads: Reads = recorder.reads
         self.origins: tuple[Origin, ...] = ()
         self.runs = 0
@@ -162,7 +162,7 @@ class _StepWriter:
         self.alone = first_alone(program)
         self.certain = certain(program, direct)
         self.kept = {register for pc in self.certain for register in written_by(program.instructions[pc])}  # never made, so never let go
-        self.groups: dict[int, convolutions.Group] = {}  # by pc, of each of their ops
+        self.groups: dict[int, Group] = {}  # by pc, of each of their ops
         self.early: list[str] = []  # lines that run first
 
     def _last_uses(self) -> dict[int, list[int]]:
@@ -219,9 +219,11 @@ class _StepWriter:
             return []
         barred = frozenset(self.direct)
         segments = find(self.program, barred)
-        products = self._epilogues(segments)
-        for group in convolutions.find(self.program, barred, self.alone, segments):
+        found: list[Group] = [*convolutions.find(self.program, barred, self.alone, segments)]
+        found += linears.find(self.program, barred, frozenset(self.kept | self._captured()), segments)
+        for group in found:
             self._join(group)
+        products = [e for e in self._epilogues(segments) if self.groups.keys().isdisjoint(e.pcs)]
         mixed = chains.around(self.program, barred.union(self.groups, *(e.pcs for e in products)), segments)
         return [
             ({e.pcs[0]: e for e in products}, self.fuse, True),
@@ -243,30 +245,64 @@ class _StepWriter:
         call = f"fused = {name}({', '.join(f'r{r}' for r in part.inputs)})"
         return [call, "if fused is not None:", f"    {results} = fused", "else:"]
 
-    def _join(self, group: convolutions.Group) -> None:
+    def _captured(self) -> set[int]:
+        """The registers of what the program holds: parameters, and other values that are always the same."""
+        loads = [i for i in self.program.instructions if i.opcode in ("LOAD_VAR", "LOAD_TENSOR")]
+        return {i.operands[0] for i in loads if i.operands[1] in self.captures}
+
+    def _join(self, group: Group) -> None:
         call = self.join(group, [self.sites.get(pc) for pc in group.pcs])
         if call is not None:
             self.space[f"j{group.pcs[0]}"] = call
             self.groups.update(dict.fromkeys(group.pcs, group))
 
-    def _begin_group(self, group: convolutions.Group) -> list[str]:
+    def _begin_group(self, group: Group) -> list[str]:
         """The whole group at once. Where that is done its ops are passed over; what lies between has the shape of its result."""
         first, result = group.pcs[0], f"r{group.result}"
-        early = self.kept.issuperset((group.weight, *group.numbers))
-        prepared = f"j{first}.prepare({', '.join(f'r{r}' for r in (group.weight, *group.numbers))})"
-        if early:
-            self.early.append(f"p{first} = {prepared}")
-        operands = [group.images] if group.residual is None else [group.images, group.residual]
-        return [
-            f"{result} = j{first}({f'p{first}' if early else prepared}, {', '.join(f'r{r}' for r in operands)})",
+        operands = [f"r{r}" for r in group.operands]
+        before, more, after = self._ahead(group, operands) if isinstance(group, linears.Linear) else ([], [], [])
+        lines = [
+            *before,
+            f"{result} = j{first}({', '.join([self._prepared(group), *operands, *more])})",
+            *after,
             f"done{first} = {result} is not None",
-            f"if done{first}: {' = '.join(f'r{r}' for r in group.between)} = {result}",
         ]
+        if group.between:
+            lines.append(f"if done{first}: {' = '.join(f'r{r}' for r in group.between)} = {result}")
+        return lines
+
+    def _prepared(self, group: Group) -> str:
+        """What a group's `prepare` gives: at the beginning where that can be, or now."""
+        first = group.pcs[0]
+        prepared = f"j{first}.prepare({', '.join(f'r{r}' for r in group.constants)})"
+        if not self.kept.issuperset(group.constants):
+            return prepared
+        line = f"p{first} = {prepared}"
+        if line not in self.early:
+            self.early.append(line)
+        return f"p{first}"
+
+    def _ahead(self, group: linears.Linear, operands: list[str]) -> tuple[list[str], list[str], list[str]]:
+        """Of a linear that is computed with others: lines before its call, what it is called with besides, and lines after it."""
+        leading = self.groups.get(group.leader[0]) if group.leader is not None else None
+        if group.leader is None or not isinstance(leading, linears.Linear):
+            return [], [], []
+        leader, place = group.leader
+        name, before = f"a{leader}", []
+        if group.beside:
+            all_there = all(other.pcs[0] in self.groups for other in group.beside)
+            ready = [self._prepared(linear) for linear in (group, *group.beside)]
+            before.append(f"{name} = j{leader}.ahead({', '.join([*operands, *ready])})" if all_there else f"{name} = None")
+        return before, [name, str(place)], [f"{name} = None"] if place == len(leading.beside) else []
 
     def _unless_done(self, pc: int, lines: list[str]) -> list[str]:
         """Lines of an op, or a part that ends with it, that run only when the op's group did not."""
         group = self.groups.get(pc)
-        return lines if group is None else [f"if not done{group.pcs[0]}:", *(f"    {line}" for line in lines)]
+        if group is None:
+            return lines
+        lines = [f"if not done{group.pcs[0]}:", *(f"    {line}" for line in lines)]
+        forwarded = group.forwarded if isinstance(group, linears.Linear) and pc == group.pcs[-1] else None
+        return lines if forwarded is None else [*lines, f"else: r{forwarded[0]} = r{forwarded[1]}"]
 
     def _let_go(self, pcs: Sequence[int], last: Instruction) -> list[str]:
         gone = [f"r{r}" for pc in pcs for r in self.last_use.get(pc, ()) if r not in self.kept]

@@ -2,15 +2,20 @@
 
 Each workload is a function of arrays and a stream of operands whose sizes change at every step. All
 libraries get the same numbers and formulas, in words of their own. Afterwards every size is called
-again, several times: the least of those is what a warm call of that size takes.
+again, several times: the least of those is what a warm call of that size takes. Beside the wall's time
+stands the processor's, of the calling thread, and what may lengthen it: how often the thread had to make
+way, pages of fresh memory, and the time that Python collected garbage.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import random
+import resource
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -124,7 +129,11 @@ def _bcvm() -> Library:
     spent: list[float] = []  # of compile work within the step, microseconds
     kinds: Counter[str] = Counter()
 
+    caller = threading.get_ident()
+
     def note(event: Any) -> None:
+        if threading.get_ident() != caller:  # made ahead, beside the call
+            return
         if isinstance(event, events.Selected | events.Spliced | events.Bound):
             kinds[type(event).__name__] += 1
             spent[-1] += 0.0 if isinstance(event, events.Bound) else event.duration_us
@@ -202,32 +211,50 @@ LIBRARIES: dict[str, Callable[[], Library]] = {
 }
 
 
-def timed(library: Library, call: Callable[..., Any], operands: tuple[Any, ...]) -> float:
-    start = time.perf_counter()
-    library.wait(call(*operands))
-    return (time.perf_counter() - start) * 1e6
+class Watch:
+    """(us of the wall, of the processor, times that the thread had to make way, fresh pages, us of collecting garbage) of a call."""
+
+    def __init__(self, library: Library) -> None:
+        self.wait, self.begin = library.wait, library.begin
+        self.collecting = 0.0
+        gc.callbacks.append(self._collected)
+
+    def _collected(self, phase: str, _info: dict[str, Any]) -> None:
+        self.collecting += time.thread_time() if phase == "stop" else -time.thread_time()
+
+    def __call__(self, call: Callable[..., Any], operands: tuple[Any, ...]) -> tuple[float, ...]:
+        self.begin()
+        before, collecting = resource.getrusage(resource.RUSAGE_THREAD), self.collecting
+        cpu, start = time.thread_time(), time.perf_counter()
+        self.wait(call(*operands))
+        took, spent = time.perf_counter() - start, time.thread_time() - cpu
+        after = resource.getrusage(resource.RUSAGE_THREAD)
+        switches, pages = after.ru_nivcsw - before.ru_nivcsw, after.ru_minflt - before.ru_minflt
+        return took * 1e6, spent * 1e6, switches, pages, (self.collecting - collecting) * 1e6
 
 
 def run(library: Library, name: str, steps: int) -> dict[str, Any]:
-    """Microseconds of every step, and of a warm call of its size."""
+    """What every step took, in columns, and what a warm call of its size takes."""
     function, stream = WORKLOADS[name]
-    call = library.compiled(function)
+    call, watch = library.compiled(function), Watch(library)
     source = stream(library, random.Random(name))
-    times, sizes, kept = [], [], {}
+    found, sizes, kept = [], [], {}
     for _ in range(steps):
         size, operands = next(source)
-        library.begin()
-        times.append(timed(library, call, operands))
+        found.append(watch(call, operands))
         sizes.append(size)
         kept[size] = operands
     figures = library.figures()
-    warm = dict.fromkeys(kept, math.inf)
+    warm = dict.fromkeys(kept, (math.inf, math.inf))
     for _ in range(AGAIN):
         for size, operands in kept.items():
-            library.begin()
-            warm[size] = min(warm[size], timed(library, call, operands))
+            took, spent, *_ = watch(call, operands)
+            warm[size] = min(warm[size][0], took), min(warm[size][1], spent)
     library.figures()
-    return {"times": times, "warm": [warm[size] for size in sizes], "sizes": len(kept), **figures}
+    gc.callbacks.remove(watch._collected)
+    columns = dict(zip(("times", "cpu", "switches", "pages", "collecting"), zip(*found, strict=True), strict=True))
+    warm_times, warm_cpu = zip(*(warm[size] for size in sizes), strict=True)
+    return {**columns, "warm": warm_times, "warm_cpu": warm_cpu, "sizes": len(kept), **figures}
 
 
 def main() -> None:

@@ -45,6 +45,22 @@ def test_a_block_serves_the_next_result(entry: Any) -> None:
     assert (second == 1).all()
 
 
+def test_a_block_stays_whole_whatever_part_of_it_was_used(entry: Any) -> None:
+    """Sizes that change at every call must not leave ever smaller blocks behind."""
+    large, small = np.zeros(LARGE + LARGE // 2, np.float32), np.zeros(LARGE, np.float32)
+    held = [entry(large) for _ in range(r.BLOCKS_MAX)]  # what others left is taken, so the last one is fresh
+    at = address(held.pop())
+    for x in (small, large, small, large):
+        y = entry(x)
+        assert address(y) == at and (y == 1).all()
+        del y
+
+
+def test_a_block_that_is_far_too_large_is_left_for_others(entry: Any) -> None:
+    at = address(entry(np.zeros(LARGE + r.SLACK // 4 + 4096, np.float32)))
+    assert address(entry(np.zeros(LARGE, np.float32))) != at
+
+
 def test_results_that_live_share_nothing(entry: Any) -> None:
     x = np.arange(LARGE, dtype=np.float32)
     kept = [entry(x + k) for k in range(5)]
@@ -79,7 +95,7 @@ def test_small_and_huge_results_are_not_recycled(entry: Any) -> None:
 
 def test_what_is_held_is_bounded(entry: Any) -> None:
     limit = int.from_bytes(recycle.pool()[r.P_LIMIT : r.P_LIMIT + 8], "little")
-    kept = [entry(np.zeros(count, np.float32)) for count in range(LARGE, LARGE + 50000, 1000)]
+    kept = [entry(np.zeros(count, np.float32)) for count in range(LARGE, LARGE + 50000, 500)]
     assert len(kept) > r.BLOCKS_MAX
     del kept
     figures = recycle.figures()
