@@ -187,7 +187,9 @@ class Stats:
 
     def _summary(self) -> str:
         late = "".join(f"; {n} calls op by op, fallback_reason={reason}" for reason, n in self.fallbacks.items())
-        return f"{self.share():.1%} by CALL_OP; {self.bound} regions bound, {self.replays} executions handed back to Python{late}"
+        regions = "1 region" if self.bound == 1 else f"{self.bound} regions"
+        replays = "1 execution" if self.replays == 1 else f"{self.replays} executions"
+        return f"{self.share():.1%} by CALL_OP; {regions} bound, {replays} handed back to Python{late}"
 
     def table(self) -> str:
         """A text table: op, executions by CALL_OP and by CALL_HOST."""

@@ -43,3 +43,5 @@ def test_shown_as_text_and_html() -> None:
         "100.0% by CALL_OP; 0 regions bound, 0 executions handed back to Python",
     ]
     assert "x&lt;y" in stats._repr_html_()
+    stats.bound = stats.replays = 1
+    assert stats.table().splitlines()[-1] == "100.0% by CALL_OP; 1 region bound, 1 execution handed back to Python"
