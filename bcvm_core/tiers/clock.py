@@ -97,23 +97,23 @@ class Clock(OnDemand):
         found = ((site, self.timing(site)) for site in self.sites())
         return weakref.WeakKeyDictionary({site: (t.calls, t.total_ns) for site, t in found if t is not None})
 
-    def timed(self, site: Any, fn: Callable[..., Any], *, may_decline: bool = False) -> Callable[..., Any]:
-        """`fn`, whose calls are counted and measured for `site`. `may_decline`: one that gives None has not done the call."""
+    def timed(self, site: Any, fn: Callable[..., Any], *, operands: int | None = None, may_decline: bool = False) -> Callable[..., Any]:
+        """`fn`, whose calls are counted and measured for `site`.
+
+        `operands`: how many all calls have, where that is known. `may_decline`: a call that gives None has not been done.
+        """
         with self._lock:
             timing = self._timings.setdefault(site, Timing())
         now, counts_none = time.perf_counter_ns, not may_decline
 
-        def call(*operands: Any, **attrs: Any) -> Any:
-            if timing.rest > 0:  # threads may take one off too many
-                timing.rest -= 1
-                return fn(*operands, **attrs)
+        def measured(*operands: Any, **attrs: Any) -> Any:
             started = now()
             result = fn(*operands, **attrs)
             if result is not None or counts_none:
                 timing.add(now() - started)
             return result
 
-        return call
+        return _unless_resting(timing, fn, measured, operands)
 
     def measure(self, site: Any, kernel: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """`kernel(*operands)`, measured for `site`, a fused one; a kernel that gives None has not done the call."""
@@ -128,6 +128,30 @@ class Clock(OnDemand):
         else:
             timing.rest = SKIPPED
         return result
+
+
+def _unless_resting(timing: Timing, fn: Callable[..., Any], measured: Callable[..., Any], operands: int | None) -> Callable[..., Any]:
+    """`measured`, and `fn` itself while the timing rests (threads may take one off too many). One or two operands are passed on quickly."""
+
+    def one(x: Any, /, **attrs: Any) -> Any:
+        if timing.rest > 0:
+            timing.rest -= 1
+            return fn(x, **attrs) if attrs else fn(x)
+        return measured(x, **attrs)
+
+    def two(x: Any, y: Any, /, **attrs: Any) -> Any:
+        if timing.rest > 0:
+            timing.rest -= 1
+            return fn(x, y, **attrs) if attrs else fn(x, y)
+        return measured(x, y, **attrs)
+
+    def any_(*operands: Any, **attrs: Any) -> Any:
+        if timing.rest > 0:
+            timing.rest -= 1
+            return fn(*operands, **attrs)
+        return measured(*operands, **attrs)
+
+    return one if operands == 1 else two if operands == 2 else any_
 
 
 clock = Clock()

@@ -181,7 +181,8 @@ class CallSite:
         try:
             plan = self._make_plan(operands, attrs, started)
             if clock.on:
-                plan.fn = clock.timed(self, plan.fn)
+                by_name = not self._special.isdisjoint(attrs)  # tensors among the attributes count as operands here
+                plan.fn = clock.timed(self, plan.fn, operands=None if by_name else len(operands))
         except (Decline, SignatureError) as reason:  # a full signature table is no reason to fail
             plan = _Plan(_refusal(str(reason)), Counter(), 0)
         if len(cache) >= config.current.site_cache:
