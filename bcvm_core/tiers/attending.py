@@ -14,7 +14,6 @@ import numpy as np
 
 from .. import config
 from ..codegen.attention import entry
-from ..codegen.stencils.crew import SHARED_NS
 from ..fusion import decisions, groups, splits
 from ..fusion.machines import InForce, usable
 from ..ops import heads, trees
@@ -48,11 +47,11 @@ def attend(q: _Array, k: _Array, v: _Array, mask: _Array | None, causal: bool, s
 
 
 def short(q: _Array, k: _Array, v: _Array) -> tuple[Any, entry.Plan, float, decisions.Measured] | None:
-    """(what attends, its plan and scale, where calls are noted) of a call without mask that was made; None if several threads make it."""
+    """(what attends, its plan and scale, where calls are noted) of a small call without mask that was made; None for others."""
     kind = trees.accumulator(q.dtype)
     key = (config.current.machine, q.dtype, False, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides)
     found = _known.get(key)
-    if kind is None or found is None or found[1] or found[0].ns >= SHARED_NS or not q.dtype == k.dtype == v.dtype:
+    if kind is None or found is None or found[1] or found[0].ns >= SMALL_NS or not q.dtype == k.dtype == v.dtype:
         return None
     return entry.attend, found[0], float(heads.usual_scale(kind, q.shape[-1])), found[2]
 

@@ -18,7 +18,7 @@ _MAX_KNOWN: Final = 64
 
 
 class Again:
-    """The known calls without mask that one thread makes as one kernel. `learn` as for kernels over rows (`codegen/rows/direct.py`)."""
+    """The known small calls without mask. `learn` as for kernels over rows (`codegen/rows/direct.py`)."""
 
     __slots__ = ("known",)
 

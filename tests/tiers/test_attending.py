@@ -15,6 +15,7 @@ from bcvm_core import config, ops
 from bcvm_core.codegen.attention import entry
 from bcvm_core.codegen.stencils import target
 from bcvm_core.fusion import decisions, machines
+from bcvm_core.ops import heads
 from bcvm_core.tiers import attending
 from bcvm_core.tiers.select import CallSite
 
@@ -29,7 +30,7 @@ def operands(batch: int, length: int) -> list[Any]:
 @pytest.fixture
 def afresh() -> Any:
     """No call was met before."""
-    for known in (attending._known, attending._classes):
+    for known in (attending._known, attending._classes, heads.attention.direct.known):  # type: ignore[attr-defined]
         known.clear()  # type: ignore[attr-defined]
     decisions.clear()
 
@@ -64,7 +65,7 @@ def test_batch_one_splits_where_it_has_too_few_blocks(
     assert sum("[REJECTED]" in line for line in rest) == 3
     (record,) = decisions.latest()
     assert record.measured.calls == 3 and record.measured.best_ns > 0
-    for known in (attending._known, attending._classes):
+    for known in (attending._known, attending._classes, heads.attention.direct.known):  # type: ignore[attr-defined]
         known.clear()  # type: ignore[attr-defined]
     monkeypatch.setattr(attending, "usable", lambda: machines.InForce(machines.nominal(1), "nominal"))
     assert ops.attention(*given).tobytes() == result.tobytes()
