@@ -40,10 +40,13 @@ $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-lab
 	@sh .ci/install.sh $(BIN)/python lab,test,docs,lint,bench,disasm,models
 	@touch $@
 
+# JupyterLab refuses to run as root, the only user of many containers, unless it is told to.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
 lab: $(VENV)/.stamp-lab
 	@$(BIN)/bcvm doctor
 	@echo; echo "Notebooks:"; ls notebooks/*.ipynb | sed 's/^/  /'; echo
-	$(BIN)/jupyter lab $(LAB_ARGS) $(NOTEBOOK)
+	$(BIN)/jupyter lab $(AS_ROOT) $(LAB_ARGS) $(NOTEBOOK)
 
 # One pytest run does it all (style, types, floors, notebooks, browser, documentation, the wheel), so its summary is the last line.
 test: $(VENV)/.stamp-test
