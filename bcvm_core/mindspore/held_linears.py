@@ -88,7 +88,7 @@ class HeldLinear:
             if b is None or b.dtype is not _F32 or b.shape != w.shape[:1] or not b.flags.c_contiguous:
                 return None
         columns = w.T
-        kept = jobs.known_kept(columns) if self.rows <= jobs.KEPT_ROWS else None
+        kept = jobs.known_kept(w) if self.rows <= jobs.KEPT_ROWS else None
         return _Ready(self, w, columns, matrices.More(b, self.activation, kept))
 
     def ahead(self, rows: Any, *ready: _Ready | None) -> _Ahead | None:

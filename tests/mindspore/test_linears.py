@@ -237,6 +237,24 @@ def test_gelu_by_tanh_and_other_activations() -> None:
             np.testing.assert_array_equal(net(ms.Tensor(x)).asnumpy(), wanted)
 
 
+def test_memory_that_is_a_weight_of_two_shapes() -> None:
+    from bcvm_core.codegen.products import product
+
+    net = nn.SequentialCell(nn.Dense(WIDE, 2 * WIDE, has_bias=False))
+    x, turned = data((12, WIDE), 2), data((12, 2 * WIDE), 3)
+    for _ in range(3):
+        net(ms.Tensor(x))
+    w = net[0].weight.asnumpy()
+    other = w.reshape(WIDE, 2 * WIDE)
+    for _ in range(3):  # the same memory, packed in another order
+        product.multiply(turned, other.T)
+    with config.override(fuse=False):
+        wanted = net(ms.Tensor(x)).asnumpy()
+    for _ in range(3):
+        np.testing.assert_array_equal(net(ms.Tensor(x)).asnumpy(), wanted)
+    assert jobs.known_kept(w) is not None or jobs.known_kept(other) is not None
+
+
 def test_exchanged_kernels_are_used(net: Block, done: list[bool]) -> None:
     warm(net)
     x = data((2, 5, WIDE))
