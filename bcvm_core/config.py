@@ -88,6 +88,7 @@ class Config:
     packed_bytes: int = EIGHTH  # BCVM_PACKED_BYTES: memory of packed weights of convolutions, and as much for products; an eighth of all
     watch_writes: bool = True  # BCVM_WATCH_WRITES=0: weights are read at each use, even where the system tells that nobody wrote them
     reproducible: bool = False  # BCVM_REPRODUCIBLE=1: products of floats have bits that depend on neither threads nor the number of rows
+    amx: bool = True  # BCVM_AMX=0: products of float32 without the processor's matrix unit
     recycled_bytes: int = 64 << 20  # BCVM_RECYCLED_BYTES: memory of large results kept for the next ones (read once); 0: none
     recompile: bool = True  # BCVM_RECOMPILE=0: hot kernels stay as they were spliced
     hot_threshold_ms: float = 5.0  # BCVM_HOT_THRESHOLD_MS: a kernel whose runs take longer than this, ten times in a row, is hot
@@ -118,6 +119,7 @@ def _from_environment() -> Config:
         packed_bytes=_int("BCVM_PACKED_BYTES", EIGHTH),
         watch_writes=_flag("BCVM_WATCH_WRITES", True),
         reproducible=_flag("BCVM_REPRODUCIBLE", False),
+        amx=_flag("BCVM_AMX", True),
         recycled_bytes=_int("BCVM_RECYCLED_BYTES", 64 << 20),
         recompile=_flag("BCVM_RECOMPILE", True),
         hot_threshold_ms=_float("BCVM_HOT_THRESHOLD_MS", 5.0),

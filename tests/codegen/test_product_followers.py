@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from bcvm_core.codegen import loader, templates
 from bcvm_core.codegen.loops import made
+from bcvm_core.codegen.products import job_code as c
 from bcvm_core.codegen.products import jobs, matrices
-from bcvm_core.codegen.products import multiply_code as c
 from bcvm_core.codegen.stencils import offsets, threads
 from bcvm_core.codegen.stencils.target import host
-from bcvm_core.ops import chains
 from tests.in_threads import share
+
+from .split_products import by_definition
 
 pytestmark = pytest.mark.skipif(host() is None or bool(loader.obstacle()), reason="no code for products here")
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e-42, 3e38, -3e38)
@@ -35,7 +36,7 @@ def activation(op: str, dtype: str = "float32") -> int:
 
 def expected(x: Any, w: Any, bias: Any, op: str | None) -> Any:
     with np.errstate(all="ignore"):
-        y = chains.multiply(x, w.T)
+        y = by_definition(x, w.T)
         if bias is not None:
             y = y + bias
     if op is not None:

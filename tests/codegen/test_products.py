@@ -368,13 +368,13 @@ def test_bits_do_not_depend_on_the_width_of_vectors(dtype: str, lanes: int, tmp_
 
 def test_constants_that_stand_in_two_places_agree() -> None:
     """The language of generated functions takes a name once, so what its modules share is written again."""
-    from bcvm_core.codegen.products import multiply_code
+    from bcvm_core.codegen.products import job_code
     from bcvm_core.codegen.stencils import offsets
     from bcvm_core.ops import chains
 
-    assert multiply_code.DEPTH == chains.DEPTH
-    assert (multiply_code.JOB_WORD, multiply_code.JOB_STATUS) == (offsets.J_WORD, offsets.J_STATUS)
-    assert multiply_code.ALL_FLAGS == offsets.ALL_EVENTS
+    assert job_code.DEPTH == chains.DEPTH
+    assert (job_code.JOB_WORD, job_code.JOB_STATUS) == (offsets.J_WORD, offsets.J_STATUS)
+    assert job_code.ALL_FLAGS == offsets.ALL_EVENTS
 
 
 @pytest.mark.parametrize("shape", [(2, 400, 400), (17, 300, 500), (3, 5, 512, 300), (1, 512, 300), (300, 520, 260)])

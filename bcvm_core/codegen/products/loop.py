@@ -12,6 +12,7 @@ from ..stencils.target import host
 from .tiles import ELEMENTS, Form, form, module, tile_name
 
 OP: Final = "product"
+_SOURCES: Final = ("job", "multiply", "panels", "amx")
 
 
 class ProductLoop(Loop):
@@ -48,8 +49,8 @@ class ProductLoop(Loop):
 
     def _ir(self) -> str:
         assert self.form is not None
-        source = resources.files(__package__).joinpath("multiply_code.py").read_text(encoding="utf-8")
-        return compile_functions([source], ("multiply", "pieces", "pack", "status")) + "\n" + module(self.form)
+        sources = [resources.files(__package__).joinpath(f"{name}_code.py").read_text(encoding="utf-8") for name in _SOURCES]
+        return compile_functions(sources, ("multiply", "pieces", "pack", "status")) + "\n" + module(self.form)
 
     def _symbols(self) -> list[str]:
         assert self.form is not None

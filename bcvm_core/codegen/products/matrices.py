@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ... import config
 from ..loops import address
 from ..scratch import ALIGNMENT
 from ..stencils import crew as crews
 from ..stencils.recycle import empty
+from . import job_code as c
 from . import jobs
-from . import multiply_code as c
 from .loop import ProductLoop
 from .tiles import ELEMENTS
 from .weights import Kept
@@ -32,7 +33,7 @@ _pieces: dict[tuple[Matrices, ...], Pieces] = {}
 
 def plan_of(a: _Array, b: _Array) -> Matrices | None:
     """What multiplies matrices like these two; None for stacks, many rows, operands that are copied first, and where there is no code."""
-    key = (a.shape, a.strides, b.shape, b.strides, a.dtype.char)
+    key = (a.shape, a.strides, b.shape, b.strides, a.dtype.char, config.current.reproducible, config.current.amx)
     try:
         return _plans[key]
     except KeyError:
@@ -64,7 +65,7 @@ Task = tuple["Matrices", _Array, _Array, More]
 def together(tasks: Sequence[Task]) -> tuple[list[_Array], int]:
     """Several products of one element type at once, and the floating-point events that they met, for the caller to report.
 
-    `multiply_code.MET` among them: an activation met some.
+    `job_code.MET` among them: an activation met some.
     """
     ns, flops, events = 0.0, 0.0, 0
     for plan, *_ in tasks:
@@ -94,9 +95,9 @@ def _by_all(tasks: Sequence[Task], results: Sequence[_Array], ns: float) -> int:
     words: list[int] = []
     alive = []
     for (plan, a, b, more), result in zip(tasks, results, strict=True):
-        kept = more.kept or jobs.kept_weight(plan.found, plan.shape[0], b)
+        kept = more.kept or jobs.kept_weight(plan.found, plan.shape[0], b, plan.by_unit)
         alive.append(kept)  # it lives as long as the call
-        words += (address(a), address(b), address(result), 0 if kept is None else kept.address)
+        words += (address(a), address(b), address(result), jobs.kept_word(kept, plan.by_unit))
         words += (0 if more.bias is None else address(more.bias), more.activation)
     call = pieces.pack(pieces.address, pieces.found.mode(), *words, *pieces.nothing)  # pieces run in the mode of the caller
     moved = (jobs.bytes_at(call), jobs.scratch.at(pieces.moved.step * pieces.members))
@@ -107,23 +108,24 @@ def _by_all(tasks: Sequence[Task], results: Sequence[_Array], ns: float) -> int:
 class Matrices:
     """Products of matrices of one layout, in one piece or shared out, with as little between as Python allows."""
 
-    __slots__ = ("found", "call", "shape", "dtype", "layout", "flops", "ns", "steps")
+    __slots__ = ("found", "call", "shape", "dtype", "layout", "flops", "ns", "steps", "by_unit")
 
     def __init__(self, found: ProductLoop, a: _Array, b: _Array) -> None:
         self.found = found
         self.shape, self.dtype = (a.shape[0], b.shape[1]), a.dtype
         self.flops = 2.0 * a.shape[0] * a.shape[1] * b.shape[1]
-        self.ns = jobs.takes(self.flops, b)
+        self.by_unit = jobs.unit(a.shape[0], b)
+        self.ns = jobs.takes(self.flops, b, self.by_unit)
         self.steps: Any = (a.shape[1], a.strides[0], jobs.steps(b), b.shape[1] * a.itemsize, a.itemsize)
-        self.layout = jobs.layout(found, *self.shape, *self.steps)
+        self.layout = jobs.layout(found, *self.shape, *self.steps, self.by_unit)
         self.call = found.at_once if self.flops < jobs.SHORT else found.multiply
 
     def into(self, task: Task, result: _Array) -> int:
         """The product by this thread; the events met."""
         _, a, b, more = task
-        kept = more.kept or jobs.kept_weight(self.found, self.shape[0], b)  # it lives as long as the call
+        kept = more.kept or jobs.kept_weight(self.found, self.shape[0], b, self.by_unit)  # it lives as long as the call
         bias = 0 if more.bias is None else address(more.bias)
-        job = self.layout.job(0, kept=0 if kept is None else kept.address, bias=bias, activation=more.activation)
+        job = self.layout.job(0, kept=jobs.kept_word(kept, self.by_unit), bias=bias, activation=more.activation)
         events: int = self.call(job, _places(address(a), address(b), address(result)), 1)
         return events
 
@@ -131,11 +133,11 @@ class Matrices:
         """Its pieces: the layout of each, and how far into a, b, the result, b as it is kept, and the bias it begins."""
         (rows, columns), found = self.shape, self.found
         depth, a_row, (_b_row, b_column), c_row, size = self.steps
-        tall, wide, _ = jobs.cut(found, 1, rows, columns, members)
+        tall, wide, _ = jobs.cut(found, 1, rows, columns, members, self.by_unit)
         pieces: list[tuple[jobs.Layout, tuple[int, ...]]] = []
         for row in range(0, rows, tall):
             for column in range(0, columns, wide):
-                layout = jobs.layout(found, min(tall, rows - row), min(wide, columns - column), *self.steps)
+                layout = jobs.layout(found, min(tall, rows - row), min(wide, columns - column), *self.steps, self.by_unit)
                 far = row * a_row, column * b_column, row * c_row + column * size, column * depth * size, column * size
                 pieces.append((layout, far))
         return pieces

@@ -17,8 +17,8 @@ from ..stencils import offsets, threads
 from ..stencils.driver import driver
 from ..stencils.kernel import Blocks
 from ..stencils.recycle import empty
+from . import job_code as c
 from . import jobs, matrices
-from . import multiply_code as c
 from .loop import ProductLoop
 from .tiles import ELEMENTS
 
@@ -91,10 +91,11 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
     rows, columns, depth = result.shape[-2], result.shape[-1], a.shape[-1]
     stacks = _stacks(a, b, result)
     flops = 2.0 * result.size * depth
-    takes = jobs.takes(flops, b)
+    by_unit = jobs.unit(rows, b)
+    takes = jobs.takes(flops, b, by_unit)
     shared = flops >= jobs.SEVERAL and crews.crew.worth(takes)
     workers = threads.cores() if shared else 1
-    tall, wide, deep = jobs.cut(found, len(stacks), rows, columns, workers)
+    tall, wide, deep = jobs.cut(found, len(stacks), rows, columns, workers, by_unit)
     if tail is not None:  # blocks that stay near
         tall = min(tall, _HOT_ROWS)
     run = _Run(found, a, b, result, stacks, deep, flops < jobs.SHORT, tail)
@@ -144,7 +145,8 @@ class _Run:
         self.call = found.at_once if short else found.multiply
         self.events = 0
         self.tail = tail
-        self.kept = jobs.kept_weight(found, result.shape[-2], b) if len(stacks) == 1 else None
+        self.by_unit = jobs.unit(result.shape[-2], b)
+        self.kept = jobs.kept_weight(found, result.shape[-2], b, self.by_unit) if len(stacks) == 1 else None
 
     def __call__(self, piece: Piece) -> None:
         """One piece, by this thread."""
@@ -174,12 +176,12 @@ class _Run:
 
     def _kept_at(self, piece: Piece) -> int:
         """Where the right operand of a piece is, packed; 0: it is not."""
-        return 0 if self.kept is None else self.kept.address + piece[3] * self.depth * self.size
+        return 0 if self.kept is None else jobs.kept_word(self.kept, self.by_unit) + piece[3] * self.depth * self.size
 
     def _layout(self, piece: Piece) -> jobs.Layout:
         _, row, end, column, last = piece
         steps = (self.b_row, self.b_column)
-        return jobs.layout(self.code, end - row, last - column, self.depth, self.a_row, steps, self.c_row, self.size)
+        return jobs.layout(self.code, end - row, last - column, self.depth, self.a_row, steps, self.c_row, self.size, self.by_unit)
 
     def _table(self, piece: Piece) -> _Array:
         stack, row, _, column, _ = piece

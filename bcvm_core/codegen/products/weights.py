@@ -26,14 +26,18 @@ _ROUNDS: Final = 8  # so often all others are used before a weight is idle
 
 
 class Kept:
-    """A packed weight, its watch, and what the watch was told when the weight was read."""
+    """A packed weight, its watch, and what the watch was told when the weight was read.
 
-    __slots__ = ("memory", "address", "size", "watch", "generation", "edges", "used")
+    `plain`: whether the matrix unit takes all its numbers, once somebody has asked.
+    """
+
+    __slots__ = ("memory", "address", "size", "watch", "generation", "edges", "used", "plain")
 
     def __init__(self, size: int, watch: written.Watch, generation: int, edges: bytes) -> None:
         self.size, self.watch, self.generation, self.edges = size, watch, generation, edges
         self.memory, self.address = aligned(size)
         self.used = 0
+        self.plain: bool | None = None
 
     def is_unwritten(self, start: int, size: int) -> bool:
         """Whether the weight's memory is known to hold what it held when it was packed."""

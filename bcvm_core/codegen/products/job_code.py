@@ -1,0 +1,74 @@
+"""What native code is told of a product: where each word of a job, a tail, a call and a plan stands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DEPTH: Final = 256  # terms of a partial sum: part of what the result is
+ALL_FLAGS: Final = 63
+LINE: Final = 64  # bytes that memory gives at a time
+AHEAD: Final = 1024  # so many bytes of columns are asked for before they are used
+P_ROWS: Final = 0
+P_COLUMNS: Final = 8
+P_DEPTH: Final = 16
+P_A: Final = 24  # rows of a lie in order
+P_A_ROW: Final = 32
+P_B: Final = 40
+P_B_ROW: Final = 48  # from one step of the depth to the next
+P_B_COLUMN: Final = 56  # one of the two is the size of an element
+P_C: Final = 64
+P_C_ROW: Final = 72
+P_TILES: Final = 80  # addresses: of `turned`, then of the tiles with 1, 2, ... rows, ..., in the end `copied`
+P_PANELS: Final = 88  # rows are cut into so many panels
+P_LOW: Final = 96  # rows of the smaller ones
+P_MORE: Final = 104  # so many have one row more
+P_BLOCK: Final = 112  # columns of a block, in whole tiles
+P_AHEAD: Final = 120  # 1: all of a is packed before, 0: each panel when it is used
+P_DIRECT: Final = 128  # 1: b is read where it lies
+P_PACKED_A: Final = 136
+P_PACKED_B: Final = 144
+P_EDGE: Final = 152  # rows of one tile, for the columns at the end that don't fill one
+P_TILE: Final = 160  # columns of a tile
+P_LANES: Final = 168
+P_SIZE: Final = 176
+P_COPY: Final = 184  # the address of `copied`
+P_KEPT: Final = 208  # all of b, packed before by `pack`; 0: it is packed as it is used. Plus 1: the matrix unit takes all its numbers
+P_TAIL: Final = 200  # what runs over blocks of the result, in place: 0 or an address
+T_DRIVE: Final = 0  # the function that does a job of a fused kernel
+T_JOB: Final = 8
+T_COUNT: Final = 16  # of its operands
+T_STARTS: Final = 24  # where each operand's element is that belongs to the first of the result
+T_POINTERS: Final = 32  # of the job
+T_STRIDES: Final = 40
+T_STRIDES_ROW: Final = 48
+T_DIMS: Final = 56
+T_BLOCK: Final = 64  # columns that are enough for it to run
+T_WORD: Final = 72  # events that it met, as in a job
+T_STATUS: Final = 80
+JOB_WORD: Final = 80
+JOB_STATUS: Final = 88
+P_BIAS: Final = 216  # a number for each column, added to sums when they are complete; 0: none
+P_ADDED: Final = 224  # the address of `added`
+P_ACTIVATION: Final = 232  # what is computed of the results, then: the loop of an algorithm, or 0
+NEAR: Final = 256  # columns that the matrix unit has computed are near enough for an activation
+MET: Final = 256  # among the flags of a product: the activation met something
+P_MODE: Final = 192  # the floating-point status to run in; 0: that of the calling thread
+P_AMX: Final = 240  # the addresses of the functions of `amx.py`, in this order; 0: without them
+X_START: Final = 0
+X_STOP: Final = 8
+X_ROWS: Final = 16
+X_MARKED_ROWS: Final = 24
+X_COLUMNS: Final = 32
+X_MARKED_COLUMNS: Final = 40
+X_ONE: Final = 48
+X_TWO: Final = 56
+X_TERM: Final = 64
+JOB_SIZE: Final = 248
+C_PLAN: Final = 0  # a call: the address of its plan,
+C_MODE: Final = 8  # the floating-point mode,
+C_TASKS: Final = 16  # six words for each product: a, b, c, b as it is kept, bias, activation; then the events of each piece
+TASK_SIZE: Final = 48
+L_JOBS: Final = 0  # a plan: the jobs of all pieces, in which scratch memory begins at 0,
+L_PLACES: Final = 8  # six words for each: which product, and how far into its a, b, c, kept b and bias
+L_EVENTS: Final = 16  # and where in a call the events begin
+PLACE_SIZE: Final = 48
