@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcvm_core import config
-from bcvm_core.codegen import loader, loops
+from bcvm_core.codegen import loader, loops, store, templates
+from bcvm_core.codegen.products import amx as amx_ir
 from bcvm_core.codegen.products import amx_code, jobs, matrices, product
 from bcvm_core.codegen.stencils import offsets, threads
 from bcvm_core.devices import amx
@@ -84,6 +85,12 @@ def test_a_depth_whose_rows_are_split_piece_by_piece() -> None:
         np.testing.assert_array_equal(times(a, w.T)[some], by_unit(a[some], w.T))
 
 
+def test_more_rows_than_one_plan_takes() -> None:
+    a, w = data((jobs.ROWS_MAX + 100, 256), 1), data((512, 256), 2)
+    some = np.array([0, 255, 256, 4095, 4096, 4195])
+    np.testing.assert_array_equal(times(a, w.T)[some], by_unit(a[some], w.T))
+
+
 @given(st.integers(65, 140), st.integers(32, 600), st.integers(0, 60), st.integers(0, 2**31), st.sampled_from([0.0, 1e-3, 0.02, 0.5]))
 def test_special_values(rows: int, depth: int, more: int, seed: int, share_of: float) -> None:
     a = sprinkled(data((rows, depth), seed), SPECIAL, share_of, seed + 1)
@@ -111,7 +118,8 @@ def test_rows_have_no_say_in_each_other() -> None:
 @pytest.mark.parametrize("rows", [66, 300])
 @pytest.mark.parametrize("op", [None, "gelu"])
 def test_threads_bias_and_activation(monkeypatch: pytest.MonkeyPatch, rows: int, op: str | None) -> None:
-    loop: Any = None if op is None else loops.made(op, "float32")
+    loop: Any = None if op is None else templates.loop_for(op, "float32")
+    assert loops.wait(60)
     entry = 0 if loop is None else loop.entry
     x = data((rows, 300), 1)
     layers = [(data((n, 300), n), None if n == 600 else data(n, n + 1)) for n in (512, 600, 1003)]
@@ -170,6 +178,13 @@ def test_which_products_the_unit_takes() -> None:
     assert not jobs.unit(65, w.astype(np.float64).T)
     assert not jobs.unit(65, data((5000, 31)).T)
     assert not jobs.unit(65, w.T[None])
+
+
+def test_narrower_vectors_have_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "cpu_level", lambda: "x86-64-v3")
+    loop = amx_ir.AmxLoop(amx_ir.OP, "float32")
+    assert not loop.load()
+    assert "no matrix unit" in loop.failed
 
 
 @pytest.mark.parametrize("settings", [{"reproducible": True}, {"amx": False}])

@@ -125,10 +125,11 @@ def test_leading_axes(function: Any) -> None:
     assert same(made, one_by_one(function, *args))
 
 
-@pytest.mark.parametrize("function", [bias_gelu, residual, by_numpy], ids=lambda f: f.__name__)
-def test_bits_do_not_depend_on_threads(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reproducible", [False, True])
+@pytest.mark.parametrize("function", [bias_gelu, residual, silu_tanh], ids=lambda f: f.__name__)
+def test_bits_do_not_depend_on_threads(function: Any, reproducible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     args = operands(700)
-    with config.override(reproducible=True):
+    with config.override(reproducible=reproducible):
         expected = one_by_one(function, *args)
         for cores in (1, 2, 5):
             monkeypatch.setattr(threads, "cores", lambda cores=cores: cores)

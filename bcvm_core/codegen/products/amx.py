@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ...devices import amx
+from .. import store
 from ..loops import MAKERS, Loop
 from .amx_code import BAND, BAND_MARKS, CHUNK, PANEL, TERMS, W_BIAS, W_DONE, W_EACH, W_FAR, W_FROM, W_LEFT, W_SUMS, W_SUMS_ROW, W_TO
 
@@ -35,6 +36,7 @@ _WITH: Final = {  # the words of what comes with a tile
     "bias": W_BIAS,
 }
 _POINTERS: Final = ("from", "to", "from_sums", "bias")
+_LEVEL: Final = "x86-64-v4"  # panels are as wide as two of its registers
 _LANES: Final = 16
 _V: Final = f"<{_LANES} x i32>"
 _F: Final = f"<{_LANES} x float>"
@@ -59,7 +61,7 @@ class AmxLoop(Loop):
 
     def load(self) -> bool:
         """Take the code from the store; False when it is not there or can't be used."""
-        if not amx.allowed():
+        if store.cpu_level() != _LEVEL or not amx.allowed():
             self.failed = "this processor has no matrix unit, or the system does not give it away"
             return False
         return super().load()
