@@ -7,11 +7,14 @@ runs it) is what a group relies on: from then on calls with any shapes are made 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
 
 from .. import config, fpstatus, grouping
+from ..codegen.loops import address
+from ..codegen.onednn.convolution import is_dense
 from ..codegen.onednn.following import Following
 from ..codegen.onednn.library import OneDNNError, library
 from ..codegen.onednn.primitives import ConvolutionKey, convolution
@@ -30,7 +33,8 @@ _F32: Final = np.dtype(np.float32)
 _NORM: Final = ("sub", "div", "mul", "add")
 _IMAGES, _VECTOR = _F32.num << 8 | 4, _F32.num << 8 | 1
 _MAX_SHAPES: Final = 64
-_Ready = tuple[_Array, list[_Array], Packed | None]  # weight, numbers per channel in the order of the steps, the weight packed
+_Ready = tuple[_Array, list[_Array], Packed | None, tuple[int, ...] | None]
+"""Weight, numbers per channel in the order of the steps, the weight packed, where the numbers lie, if the library can read them there."""
 
 
 class HeldGroup:
@@ -40,7 +44,7 @@ class HeldGroup:
     weights that pass through the caches push everything else out.
     """
 
-    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order", "timing", "__weakref__")
+    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order", "timing", "places", "__weakref__")
 
     def __init__(self, group: Group, sites: Sequence[HeldSite]) -> None:
         """`sites`: those of the convolution, of the norm or bias where there is one, and of what follows."""
@@ -53,6 +57,7 @@ class HeldGroup:
         self.order = -1  # of the packed weight that was used last
         self.timing: Timing | None = None  # of calls, once they are measured
         self.root: tuple[bytes, Any] = b"", None  # the memory of a variance, and what was made of it
+        self.places: tuple[list[_Array], tuple[int, ...] | None] = [], ()  # of the numbers that were there last
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,12 +86,16 @@ class HeldGroup:
             gamma, beta, mean, variance = arrays
             arrays = [mean, self._root_of(variance), gamma, beta]
         packed = weights.unwritten(w, self.order) if self.order >= 0 and w.flags.c_contiguous else None
-        return w, arrays, packed
+        known, places = self.places
+        if len(known) != len(arrays) or not all(map(is_, known, arrays)):
+            places = tuple(map(address, arrays)) if all(map(is_dense, arrays)) else None
+            self.places = arrays, places
+        return w, arrays, packed, places
 
     def __call__(self, ready: _Ready | None, images: Any, residual: Any = None) -> Held | None:
         if ready is None or type(images) is not Held or images.array.dtype is not _F32:
             return None
-        w, numbers, packed = ready
+        w, numbers, packed, places = ready
         last = None
         if self.group.residual is not None:
             if type(residual) is not Held or residual.array.dtype is not _F32:
@@ -101,7 +110,7 @@ class HeldGroup:
         ):
             return None  # the op's own site makes a long call where it can be interrupted
         try:
-            call = images.array.transpose(order.LAST), w, numbers, last, packed
+            call = images.array.transpose(order.LAST), w, numbers, last, packed, places
             made = clock.measure(self, following, call) if config.plain.value & config.WATCHED else following(*call)
         except OneDNNError:
             return None

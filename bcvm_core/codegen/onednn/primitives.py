@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from ... import locks
 from ..scratch import Scratch
+from ..stencils import primitive_code as c
+from ..stencils.driver import driver
 from .library import SLICES, Argument, Library, OneDNNError, vector
 
 Pair = tuple[int, int]
@@ -38,17 +41,16 @@ scratch = Scratch()
 class Primitive:
     """A primitive and its frames. `roles` says which argument each memory descriptor is for; scratch memory comes last by itself."""
 
-    def __init__(self, library: Library, descriptor: c_void_p, roles: Sequence[tuple[int, c_void_p]], own: Sequence[c_void_p]) -> None:
-        """Takes the primitive descriptor and the memory descriptors `own` over. Raises OneDNNError.
+    def __init__(self, library: Library, descriptor: c_void_p, roles: Sequence[tuple[int, c_void_p]]) -> None:
+        """Takes the primitive descriptor over. Raises OneDNNError.
 
         Its code is made at the first call; that of the first primitive now.
         """
         self.library = library
         self.handle: c_void_p | None = None
         self.descriptor = descriptor
-        self.own = own
         self.roles = list(roles)
-        self.frames: list[tuple[list[c_void_p], Any]] = []
+        self.frames: list[_Frame] = []
         wanted = library.primitive_desc_query_md(descriptor, _SCRATCH_MD, 0)
         self.scratch_size = int(library.memory_desc_get_size(wanted)) if wanted else 0
         if self.scratch_size:
@@ -60,14 +62,12 @@ class Primitive:
     def __del__(self) -> None:
         if sys.is_finalizing():
             return
-        for memories, _ in self.frames:
-            for memory in memories:
+        for frame in self.frames:
+            for memory in frame.memories:
                 self.library.memory_destroy(memory)
         if self.handle is not None:
             self.library.primitive_destroy(self.handle)
         self.library.primitive_desc_destroy(self.descriptor)
-        for held in self.own:
-            self.library.memory_desc_destroy(held)
 
     def _made(self) -> c_void_p:
         """The primitive itself, whose code the library generates now: one that is only asked about never needs it."""
@@ -76,26 +76,66 @@ class Primitive:
                 self.handle = self.library.made(self.library.primitive_create, self.descriptor)
             return self.handle
 
-    def _frame(self) -> tuple[list[c_void_p], Any]:
+    def _frame(self, handle: c_void_p) -> _Frame:
         memories = [self.library.memory(descriptor) for _, descriptor in self.roles]
-        return memories, (Argument * len(memories))(*[Argument(role, m) for (role, _), m in zip(self.roles, memories, strict=True)])
+        return _Frame(self.library, handle, [role for role, _ in self.roles], memories)
 
-    def __call__(self, addresses: Sequence[int], stream: c_void_p | None = None) -> None:
-        """Run on the memory at these addresses, in the order of `roles`. Raises OneDNNError."""
+    def __call__(self, addresses: Sequence[int], stream: c_void_p | None = None) -> bool | None:
+        """Run on the memory at these addresses, in the order of `roles`. Raises OneDNNError.
+
+        Whether the processor's flag "invalid" went up; None: nobody has looked.
+        """
         library = self.library
+        handle = self.handle or self._made()
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._frame()
-        memories, arguments = frame
-        put = library.memory_set_data_handle
-        for memory, place in zip(memories, addresses, strict=False):
-            put(memory, place)
+            frame = self._frame(handle)
         if self.scratch_size:
-            put(memories[-1], scratch.at(self.scratch_size))
-        status = library.primitive_execute(self.handle or self._made(), stream or library.stream, len(memories), arguments)
+            addresses = (*addresses, scratch.at(self.scratch_size))
+        native = driver().primitive
+        if native is None:
+            status, raised = frame.slowly(library, handle, addresses, stream), None
+        else:
+            frame.put(frame.words, c.PRIMITIVE_LIST + 8 * len(addresses), *addresses)
+            found = native(frame.address, stream or library.stream)
+            status, raised = found & c.SAID, found > c.SAID
         self.frames.append(frame)
-        library.check(status, library.primitive_execute)
+        if status:
+            library.check(status, library.primitive_execute)
+        return raised
+
+
+def tells_invalid() -> bool:
+    """Whether calls say that the processor's flag went up."""
+    return driver().primitive is not None
+
+
+class _Frame:
+    """Memory objects, the list of arguments that names them, and the job that native code is told of them."""
+
+    __slots__ = ("memories", "arguments", "words", "address", "put")
+
+    def __init__(self, library: Library, handle: c_void_p, roles: Sequence[int], memories: list[c_void_p]) -> None:
+        count = len(memories)
+        self.memories = memories
+        self.arguments = (Argument * count)(*[Argument(role, m) for role, m in zip(roles, memories, strict=True)])
+        self.words = ctypes.create_string_buffer(c.PRIMITIVE_LIST + 16 * count)
+        self.address = ctypes.addressof(self.words)
+        self.put = struct.Struct(f"<{count}q").pack_into
+        functions = (_address_of(f) for f in (library.memory_set_data_handle, library.primitive_execute))
+        head = (*functions, handle.value, ctypes.addressof(self.arguments), count)
+        struct.pack_into(f"<{5 + count}q", self.words, 0, *head, *[m.value for m in memories])
+
+    def slowly(self, library: Library, handle: c_void_p, addresses: Sequence[int], stream: c_void_p | None) -> int:
+        """The call without native code: what the library says."""
+        for memory, place in zip(self.memories, addresses, strict=True):
+            library.memory_set_data_handle(memory, place)
+        return int(library.primitive_execute(handle, stream or library.stream, len(self.memories), self.arguments))
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, c_void_p).value or 0
 
 
 class ConvolutionKey(NamedTuple):
@@ -148,7 +188,7 @@ class Convolution:
         for i, step in enumerate(key.steps):
             if step != "relu":
                 roles.append((_POST_OPERAND * (i + 1) | _SECOND_SOURCE, result if step == "residual" else channel))
-        self.run = Primitive(library, descriptor, roles, (channel, source, result, any_order, bias))
+        self.run = Primitive(library, descriptor, roles)
 
 
 def channels_last(channels: int, height: int, width: int) -> tuple[int, ...]:
@@ -213,7 +253,7 @@ def packer(library: Library, number: int) -> Primitive:
 
     def make() -> Primitive:
         dims, packed = _formats[number]
-        return _reorder(library, library.dense(dims, plain_strides(dims)), library.made(library.memory_desc_clone, packed))
+        return _reorder(library, library.dense(dims, plain_strides(dims)), packed)
 
     made: Primitive = kept(("pack", number), library, make)
     return made
@@ -233,7 +273,7 @@ def mover(library: Library, shape: tuple[int, ...], to_channels_last: bool) -> P
 
 def _reorder(library: Library, source: c_void_p, target: c_void_p) -> Primitive:
     descriptor = _described(library, library.reorder_primitive_desc_create, (source, library.engine, target, library.engine))
-    return Primitive(library, descriptor, [(FROM, source), (TO, target)], (source, target))
+    return Primitive(library, descriptor, [(FROM, source), (TO, target)])
 
 
 def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
