@@ -16,8 +16,9 @@ from .. import config, fpstatus, grouping
 from ..codegen.loops import address
 from ..codegen.onednn.convolution import is_dense
 from ..codegen.onednn.following import Following
+from ..codegen.onednn.keys import ConvolutionKey
 from ..codegen.onednn.library import OneDNNError, library
-from ..codegen.onednn.primitives import ConvolutionKey, convolution
+from ..codegen.onednn.primitives import convolution
 from ..codegen.onednn.weights import Packed, weights
 from ..fusion.convolutions import Group
 from ..ops import conv, order

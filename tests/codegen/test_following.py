@@ -10,7 +10,7 @@ import pytest
 import bcvm_core.ops as ops
 from bcvm_core.codegen import loops
 from bcvm_core.codegen.loops import address
-from bcvm_core.codegen.onednn import convolution, following, library, primitives
+from bcvm_core.codegen.onednn import convolution, following, keys, library, primitives
 from bcvm_core.codegen.onednn.weights import weights
 from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.driver import driver
@@ -24,6 +24,7 @@ SHAPES = [
     ((1, 17, 12, 3), (64, 3, 7, 7), 2),
     ((3, 6, 6, 32), (32, 32, 1, 1), 1),
     ((2, 8, 8, 8), (8, 1, 3, 3), 1),
+    ((3, 3, 3, 128), (1024, 128, 3, 3), 1),
 ]
 NORM = ("sub", "div", "mul", "add")
 
@@ -47,7 +48,7 @@ def made(shape: Any, w: Any, stride: int, *rest: Any) -> following.Following:
     assert found is not None
     groups = channels // w[1]
     _, _, size, steps, spread, edges, out = conv.geometry((n, channels, height, width), w, stride=stride, padding=w[2] // 2, groups=groups)
-    key = primitives.ConvolutionKey((n, channels, *size), w, groups, steps, spread, edges, out, False)
+    key = keys.ConvolutionKey((n, channels, *size), w, groups, steps, spread, edges, out, False)
     return following.Following(found, primitives.convolution(found, key), *rest)
 
 

@@ -17,8 +17,9 @@ from ...ops.order import FIRST, LAST, channels_innermost, is_kept
 from ..loops import address
 from ..stencils.recycle import empty
 from . import threadpool
+from .keys import ConvolutionKey
 from .library import Library, OneDNNError, library
-from .primitives import Convolution, ConvolutionKey, convolution, mover
+from .primitives import Convolution, convolution, mover
 from .weights import Packed, weights
 
 _Array = np.ndarray[Any, Any]

@@ -14,15 +14,18 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ctypes import c_char_p, c_void_p
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import numpy as np
 
 from ... import locks
+from ..loops import address
 from ..scratch import Scratch
 from ..stencils import primitive_code as c
 from ..stencils.driver import driver
+from .columns import InColumns, Run
+from .keys import ConvolutionKey, as_product
 from .library import SLICES, Argument, Library, OneDNNError, vector
-
-Pair = tuple[int, int]
 
 SRC, DST, WEIGHTS, BIAS, SCRATCH, FROM, TO = 1, 17, 33, 41, 80, 1, 17
 _POST_OPERAND: Final = 32768  # times (number of the post-op + 1), with the bits of its second source
@@ -138,37 +141,30 @@ def _address_of(function: Any) -> int:
     return ctypes.cast(function, c_void_p).value or 0
 
 
-class ConvolutionKey(NamedTuple):
-    """What a convolution is made for.
-
-    `steps`: post-ops by name. "residual" adds an array like the result, "relu" takes nothing, the others one number per channel.
-    """
-
-    images: tuple[int, int, int, int]  # n, channels, height, width
-    weight: tuple[int, ...]  # out, in / groups, kh, kw
-    groups: int
-    stride: Pair
-    dilation: Pair
-    edges: tuple[Pair, Pair]
-    out: Pair
-    has_bias: bool
-    steps: tuple[str, ...] = ()
-
-
 class Convolution:
     """A convolution of float32 images whose channels lie innermost; `format` numbers the order in which it wants its weight."""
 
     def __init__(self, library: Library, key: ConvolutionKey) -> None:
         """Raises OneDNNError where the library has no vectorised implementation for these shapes."""
+        self.implementation: str
+        self.format: int
+        self.key = key
         n, c, height, width = key.images
         o, per_group, kh, kw = key.weight
-        self.dims: tuple[int, ...] = (key.groups, o // key.groups, per_group, kh, kw) if key.groups > 1 else key.weight
         self.out_shape = n, *key.out, o
         self.flops = 2.0 * n * o * key.out[0] * key.out[1] * per_group * kh * kw
+        self.followed: dict[tuple[str, ...], Convolution | None] = {}  # the same with steps after it, as far as it was asked for
+        inner = as_product(key)
+        if inner is not None:
+            product = Convolution(library, inner)
+            self.implementation, self.format = product.implementation, product.format
+            self.run: Run = InColumns(key, product.run)
+            return
+        dims: tuple[int, ...] = (key.groups, o // key.groups, per_group, kh, kw) if key.groups > 1 else key.weight
         channel = library.dense((1, o, 1, 1), (o, 1, o, o))
         source = library.dense((n, c, height, width), channels_last(c, height, width))
         result = library.dense((n, o, *key.out), channels_last(o, *key.out))
-        any_order, bias = library.dense(self.dims), library.dense((o,), (1,))
+        any_order, bias = library.dense(dims), library.dense((o,), (1,))
         (top, bottom), (left, right) = key.edges
         descriptor = _described(
             library,
@@ -177,11 +173,9 @@ class Convolution:
             + (vector(key.stride), vector([d - 1 for d in key.dilation]), vector((top, left)), vector((bottom, right))),
             [(step, result if step == "residual" else channel) for step in key.steps],
         )
-        self.key = key
-        self.followed: dict[tuple[str, ...], Convolution | None] = {}  # the same with steps after it, as far as it was asked for
         self.implementation = _vectorised(library, descriptor)
         weight = c_void_p(library.primitive_desc_query_md(descriptor, _WEIGHTS_MD, 0))
-        self.format = format_number(library, self.dims, weight)
+        self.format = format_number(library, dims, weight)
         roles = [(SRC, source), (WEIGHTS, weight), (DST, result)]
         if key.has_bias:
             roles.append((BIAS, bias))
@@ -246,6 +240,16 @@ def format_number(library: Library, dims: tuple[int, ...], descriptor: c_void_p)
 def packed_size(library: Library, number: int) -> int:
     """Bytes of a weight in that order."""
     return int(library.memory_desc_get_size(_formats[number][1]))
+
+
+def turned(library: Library, weight: Any, number: int) -> Any:
+    """The weight as its packer takes it: its channels innermost where it is a matrix of what windows hold."""
+    dims = _formats[number][0]
+    if len(dims) > 4 or dims == weight.shape:
+        return weight
+    made = np.empty(dims, weight.dtype)
+    mover(library, weight.shape, True)((address(weight), address(made)))
+    return made
 
 
 def packer(library: Library, number: int) -> Primitive:

@@ -16,8 +16,8 @@ from typing import Final
 from ..stencils import crew as crews
 from ..stencils.crew_code import POOL_COUNT, POOL_CREW, POOL_PART
 from ..stencils.driver import driver
+from .columns import Run
 from .library import SLICES, Library
-from .primitives import Primitive
 
 _RATE: Final = 100.0  # operations of a convolution per nanosecond, on one core
 # In the order in which oneDNN declares them: how many parts, whether this is one, run them, flags (0: calls return when all is done), wait,
@@ -52,14 +52,14 @@ def stream(library: Library) -> c_void_p | None:
     return _pool(library).stream if library.has_pool and driver().addresses else None
 
 
-def run(library: Library, primitive: Primitive, places: Sequence[int], operations: float) -> bool | None:
+def run(library: Library, primitive: Run, places: Sequence[int], operations: float) -> bool | None:
     """`primitive(places)` with its parts on several threads where that is worth it, else in this one. Raises OneDNNError."""
     if not library.has_pool:
         with library.limits(1):
-            return primitive(places)
+            return primitive(places, None)
     crew = crews.crew
     if not crew.worth(operations / _RATE):
-        return primitive(places)
+        return primitive(places, None)
     pool = _pool(library)
     pool.set(crew.block)
     return primitive(places, pool.stream)
