@@ -26,6 +26,7 @@ from ..tiers import effort
 from ..tiers.beside import beside
 from ..tiers.clock import Timing, clock
 from ..tiers.pool import Counter, pool
+from . import held_ahead
 from .held_sites import HeldSite
 from .memory import Held
 
@@ -45,7 +46,23 @@ class HeldGroup:
     weights that pass through the caches push everything else out.
     """
 
-    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order", "timing", "places", "__weakref__")
+    __slots__ = (
+        "group",
+        "sites",
+        "version",
+        "counters",
+        "attrs",
+        "eps",
+        "known",
+        "root",
+        "order",
+        "timing",
+        "places",
+        "later",
+        "coming",
+        "weight_shape",
+        "__weakref__",
+    )
 
     def __init__(self, group: Group, sites: Sequence[HeldSite]) -> None:
         """`sites`: those of the convolution, of the norm or bias where there is one, and of what follows."""
@@ -59,6 +76,10 @@ class HeldGroup:
         self.timing: Timing | None = None  # of calls, once they are measured
         self.root: tuple[bytes, Any] = b"", None  # the memory of a variance, and what was made of it
         self.places: tuple[list[_Array], tuple[int, ...] | None] = [], ()  # of the numbers that were there last
+
+        self.later: list[HeldGroup] = []  # the groups that follow in the program
+        self.coming: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # shapes for which what runs it is on its way
+        self.weight_shape: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,6 +108,7 @@ class HeldGroup:
             gamma, beta, mean, variance = arrays
             arrays = [mean, self._root_of(variance), gamma, beta]
         packed = weights.unwritten(w, self.order) if self.order >= 0 and w.flags.c_contiguous else None
+        self.weight_shape = w.shape
         known, places = self.places
         if len(known) != len(arrays) or not all(map(is_, known, arrays)):
             places = tuple(map(address, arrays)) if all(map(is_dense, arrays)) else None
@@ -103,7 +125,7 @@ class HeldGroup:
                 return None
             last = residual.array.transpose(order.LAST)
         shapes = images.array.shape, w.shape
-        following = self.known[shapes] if shapes in self.known else self._new(*shapes)
+        following = self.known[shapes] if shapes in self.known else self._new(shapes)
         if following is None or following.library is not library() or (last is not None and last.shape != following.plain.out_shape):
             return None
         if beside.on and (
@@ -135,11 +157,33 @@ class HeldGroup:
             self.root = seen, root
         return root  # type: ignore[no-any-return]
 
-    def _new(self, x: tuple[int, ...], w: tuple[int, ...]) -> Following | None:
+    def lead(self, others: Sequence[Any]) -> None:
+        """Groups that follow in the program: what runs those that are convolutions is made while this one runs."""
+        self.later = [other for other in others if type(other) is HeldGroup]
+
+    def _new(self, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Following | None:
         """For shapes that have not been here; None where the library has nothing fast for them."""
         if len(self.known) >= _MAX_SHAPES:
             self.known = {}
-        self.known[x, w] = None
+        self.known[shapes] = None
+        if self.coming != shapes:
+            held_ahead.start(self, shapes, self.later)
+        self.coming = None
+        made = self.known[shapes] = self.described(*shapes)
+        return made
+
+    def result_shape(self, x: tuple[int, ...], w: tuple[int, ...]) -> tuple[int, ...] | None:
+        """As `held_ahead.Later.result_shape`."""
+        if self.version != pool.version:
+            return None
+        try:
+            out = conv.geometry(x, w, **self.attrs)[-1]
+        except (ValueError, TypeError, IndexError):  # the op says it its own way
+            return None
+        return (x[0], w[0], *out)
+
+    def described(self, x: tuple[int, ...], w: tuple[int, ...]) -> Following | None:
+        """What runs it for such shapes; None where the library has nothing fast for them."""
         found = library()
         try:
             groups, layout, size, stride, dilation, edges, out = conv.geometry(x, w, **self.attrs)
@@ -151,8 +195,7 @@ class HeldGroup:
             return None
         steps = _NORM if self.eps is not None else ("add",) if self.group.numbers else ()
         residual = "" if self.group.residual is None else "first" if self.group.first else "second"
-        made = self.known[x, w] = Following(found, plain, steps, residual, self.group.relu)
-        return made
+        return Following(found, plain, steps, residual, self.group.relu)
 
     def _learn(self) -> bool:
         """Whether the sites have come to the ops' own definitions; with which attributes and counters."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from ctypes import c_void_p
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -15,7 +15,16 @@ from .keys import ConvolutionKey
 _Array = np.ndarray[Any, Any]
 _F32: Final = np.dtype(np.float32)
 _scratch = Scratch()
-Run = Callable[[Sequence[int], c_void_p | None], bool | None]
+
+
+class Run(Protocol):
+    """What runs a convolution."""
+
+    def make(self) -> None:
+        """Have its code generated now."""
+
+    def __call__(self, addresses: Sequence[int], stream: c_void_p | None = None) -> bool | None:
+        """As `primitives.Primitive.__call__`."""
 
 
 class InColumns:
@@ -37,6 +46,10 @@ class InColumns:
         at = _scratch.at(self.size)
         self._fill(at, addresses[0])
         return self.product((at + self.pad_size, *addresses[1:]), stream)
+
+    def make(self) -> None:
+        """Have the product's code generated now."""
+        self.product.make()
 
     def _fill(self, at: int, images: int) -> None:
         """The padded images, and behind them the matrix."""

@@ -75,6 +75,13 @@ class Following:
                 return result
         return self._apart(images, weight, numbers, residual, packed)
 
+    def make(self) -> None:
+        """Have the primitive made that a call will want. Raises OneDNNError."""
+        steps = self.at_once if self.at_once and tells_invalid() else self.apart
+        made = followed(self.library, self.plain, steps) if steps else self.plain
+        if made is not None:
+            made.run.make()
+
     def _apart(
         self, images: _Array, weight: _Array, numbers: Sequence[_Array], residual: _Array | None, packed: Packed | None
     ) -> _Array | None:

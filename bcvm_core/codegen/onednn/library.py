@@ -46,12 +46,6 @@ class _Version(ctypes.Structure):
     )
 
 
-class Argument(ctypes.Structure):
-    """One entry of a primitive's argument list: dnnl_exec_arg_t."""
-
-    _fields_ = (("arg", c_int), ("memory", c_void_p))
-
-
 _HANDLE, _OUT, _DIMS = c_void_p, POINTER(c_void_p), POINTER(c_int64)
 _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "engine_create": (_OUT, c_int, c_size_t),
@@ -86,7 +80,9 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "primitive_destroy": (_HANDLE,),
 }
 _RESULTS: Final[dict[str, Any]] = {"memory_desc_get_size": c_size_t, "primitive_desc_query_md": c_void_p}
-_LONG: Final = frozenset({"primitive_execute", "primitive_create", "stream_wait"})  # the interpreter's lock is free meanwhile
+_LONG: Final = frozenset(
+    {"primitive_execute", "primitive_create", "stream_wait", "convolution_forward_primitive_desc_create", "primitive_desc_next_impl"}
+)  # the interpreter's lock is free meanwhile
 
 
 class Descriptor(c_void_p):
@@ -126,6 +122,7 @@ class Library:
             self.threadpool_interop_stream_create = short_calls.dnnl_threadpool_interop_stream_create
             self.threadpool_interop_stream_create.argtypes = (_OUT, _HANDLE, _HANDLE)
         self._dense: Any = functools.lru_cache(_DESCRIPTORS)(self._made_dense)
+        self.set_address, self.execute_address = map(_address_of, (self.memory_set_data_handle, self.primitive_execute))
         self.engine = self.made(self.engine_create, _CPU, 0)
         self.stream = self.made(self.stream_create, self.engine, 1)
 
@@ -176,6 +173,10 @@ class Library:
 def vector(values: Sequence[int]) -> Any:
     """Dimensions or strides as the library takes them."""
     return (c_int64 * MAX_DIMS)(*values)
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, c_void_p).value or 0
 
 
 class _ThreadPoolParts:

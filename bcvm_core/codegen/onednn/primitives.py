@@ -25,7 +25,7 @@ from ..stencils import primitive_code as c
 from ..stencils.driver import driver
 from .columns import InColumns, Run
 from .keys import ConvolutionKey, as_product
-from .library import SLICES, Argument, Library, OneDNNError, vector
+from .library import SLICES, Library, OneDNNError, vector
 
 SRC, DST, WEIGHTS, BIAS, SCRATCH, FROM, TO = 1, 17, 33, 41, 80, 1, 17
 _POST_OPERAND: Final = 32768  # times (number of the post-op + 1), with the bits of its second source
@@ -54,6 +54,7 @@ class Primitive:
         self.descriptor = descriptor
         self.roles = list(roles)
         self.frames: list[_Frame] = []
+        self.making = locks.lock()
         wanted = library.primitive_desc_query_md(descriptor, _SCRATCH_MD, 0)
         self.scratch_size = int(library.memory_desc_get_size(wanted)) if wanted else 0
         if self.scratch_size:
@@ -72,9 +73,13 @@ class Primitive:
             self.library.primitive_destroy(self.handle)
         self.library.primitive_desc_destroy(self.descriptor)
 
+    def make(self) -> None:
+        """Have the code generated now."""
+        self._made()
+
     def _made(self) -> c_void_p:
         """The primitive itself, whose code the library generates now: one that is only asked about never needs it."""
-        with _lock, self.library.limits(SLICES):
+        with self.making, self.library.limits(SLICES):
             if self.handle is None:
                 self.handle = self.library.made(self.library.primitive_create, self.descriptor)
             return self.handle
@@ -115,20 +120,20 @@ def tells_invalid() -> bool:
 
 
 class _Frame:
-    """Memory objects, the list of arguments that names them, and the job that native code is told of them."""
+    """Memory objects, the list of arguments that names them, and the job that native code is told of them, all in one piece of memory."""
 
-    __slots__ = ("memories", "arguments", "words", "address", "put")
+    __slots__ = ("memories", "words", "address", "arguments", "put")
 
     def __init__(self, library: Library, handle: c_void_p, roles: Sequence[int], memories: list[c_void_p]) -> None:
         count = len(memories)
         self.memories = memories
-        self.arguments = (Argument * count)(*[Argument(role, m) for role, m in zip(roles, memories, strict=True)])
-        self.words = ctypes.create_string_buffer(c.PRIMITIVE_LIST + 16 * count)
-        self.address = ctypes.addressof(self.words)
-        self.put = struct.Struct(f"<{count}q").pack_into
-        functions = (_address_of(f) for f in (library.memory_set_data_handle, library.primitive_execute))
-        head = (*functions, handle.value, ctypes.addressof(self.arguments), count)
-        struct.pack_into(f"<{5 + count}q", self.words, 0, *head, *[m.value for m in memories])
+        objects = [m.value for m in memories]
+        words = self.words = np.empty((c.PRIMITIVE_LIST >> 3) + 4 * count, np.int64)
+        self.address = address(words)
+        self.arguments = self.address + c.PRIMITIVE_LIST + 16 * count
+        head = (library.set_address, library.execute_address, handle.value, self.arguments, count)
+        words[:] = (*head, *objects, *(0,) * count, *[word for pair in zip(roles, objects, strict=True) for word in pair])
+        self.put = _words(count)
 
     def slowly(self, library: Library, handle: c_void_p, addresses: Sequence[int], stream: c_void_p | None) -> int:
         """The call without native code: what the library says."""
@@ -137,8 +142,10 @@ class _Frame:
         return int(library.primitive_execute(handle, stream or library.stream, len(self.memories), self.arguments))
 
 
-def _address_of(function: Any) -> int:
-    return ctypes.cast(function, c_void_p).value or 0
+@functools.cache
+def _words(count: int) -> Any:
+    """What writes so many words into memory, from an offset on."""
+    return struct.Struct(f"<{count}q").pack_into
 
 
 class Convolution:
@@ -291,6 +298,7 @@ def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
 # -- kept primitives ------------------------------------------------------------------------------
 
 _kept: OrderedDict[Any, Any] = OrderedDict()
+_making: dict[Any, Any] = {}  # the lock of whoever makes one now
 _dropped = 0
 _lock = locks.lock()
 
@@ -300,17 +308,30 @@ def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
     full = (id(library), key)
     found = _kept.get(full)
     if found is None:
-        with _lock:
-            found = _kept.get(full)
-            if found is None:
-                found = _kept[full] = _made(library, make)
-                while len(_kept) > _MAX_KEPT:
-                    _drop_oldest()
+        found = _first(full, library, make)
     else:
         with contextlib.suppress(KeyError):  # another thread has just dropped it
             _kept.move_to_end(full)
     if type(found) is str:
         raise OneDNNError(found)
+    return found
+
+
+def _first(full: Any, library: Library, make: Callable[[], Any]) -> Any:
+    """Make one, while other threads make others; what is being made is waited for."""
+    with _lock:
+        if full in _kept:
+            return _kept[full]
+        making = _making.setdefault(full, locks.lock())
+    with making:
+        found = _kept.get(full)
+        if found is None:
+            found = _made(library, make)
+            with _lock:
+                _kept[full] = found
+                _making.pop(full, None)
+                while len(_kept) > _MAX_KEPT:
+                    _drop_oldest()
     return found
 
 

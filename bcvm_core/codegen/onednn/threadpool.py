@@ -56,10 +56,10 @@ def run(library: Library, primitive: Run, places: Sequence[int], operations: flo
     """`primitive(places)` with its parts on several threads where that is worth it, else in this one. Raises OneDNNError."""
     if not library.has_pool:
         with library.limits(1):
-            return primitive(places, None)
+            return primitive(places)
     crew = crews.crew
     if not crew.worth(operations / _RATE):
-        return primitive(places, None)
+        return primitive(places)
     pool = _pool(library)
     pool.set(crew.block)
     return primitive(places, pool.stream)

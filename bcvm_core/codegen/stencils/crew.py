@@ -84,6 +84,7 @@ class Crew:
         self._members = 1
         self._last = self._debt = 0
         self._run: Any = None
+        self.spared = 0  # how many other threads have work of ours to do meanwhile: a part that waits for their core would hold up all
 
     @property
     def members(self) -> int:
@@ -99,7 +100,7 @@ class Crew:
 
     def worth(self, ns: float) -> bool:
         """Whether a call that would take so long alone is better shared out now."""
-        if ns < SHARED_NS or threads.cores() == 1 or not driver().addresses:
+        if ns < SHARED_NS or self.spared > 0 or threads.cores() == 1 or not driver().addresses:
             return False
         if ns >= LARGE_NS:
             return True
@@ -114,6 +115,11 @@ class Crew:
         self._debt = int(ns) + (self._debt if now - self._last < _ROW_NS else 0)
         self._last = now
         return self._debt >= 2 * WAKE_NS
+
+    def spare(self, more: int) -> None:
+        """One more (1) or less (-1) has work of ours to do beside the calls."""
+        with self._lock:
+            self.spared += more
 
     def run(self, function: int, rows: Any, moved: Moved = NOTHING, ns: float = 0.0, several: bool = True) -> None:
         """function(*row[:6]) for each row of an int64 table of `SIZE` columns, in any order, by all threads, or (not `several`) by the
