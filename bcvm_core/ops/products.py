@@ -17,7 +17,6 @@ from . import trees
 
 _Array = np.ndarray[Any, Any]
 _FLOATS: Final = (trees.F32, trees.F64)
-FEW_ROWS: Final = 2  # fewer are a matter of reading the weight once, which BLAS does as fast
 LARGE: Final = 1 << 17  # elements of a weight from which on the way to our code pays
 
 
@@ -77,7 +76,7 @@ def is_chained_weight(x: _Array, weight: _Array) -> bool:
     if config.current.reproducible:
         return _is_chained(x, weight)
     fits = x.dtype == weight.dtype == trees.F32 and x.shape[1] == weight.shape[1]
-    return fits and x.shape[0] >= FEW_ROWS and weight.size >= LARGE
+    return fits and x.shape[0] > 0 and weight.size >= LARGE
 
 
 def of_weights(x: _Array, weight: _Array) -> Any:
