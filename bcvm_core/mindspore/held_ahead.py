@@ -15,10 +15,12 @@ from ..codegen.onednn.following import Following
 from ..codegen.onednn.library import OneDNNError
 from ..codegen.stencils import crew as crews
 from ..codegen.stencils import threads
-from ..fusion.convolutions import Group
+from ..fusion.convolutions import Group, Pool
+from ..ops.pooling import window_axes
 
 Shape = tuple[int, ...]
 Shapes = tuple[Shape, Shape]  # of images (n, channels, height, width) and weight
+_AS_USUAL: Final = (("layout", "NCHW"), ("ceil_mode", False), ("return_indices", False))
 _LEAST: Final = 2  # groups for which a thread is worth starting
 
 
@@ -37,11 +39,11 @@ class Later(Protocol):
         """Of its result, channels second; None where the shapes don't fit."""
 
 
-def start(first: Later, shapes: Shapes, later: Sequence[Later]) -> None:
+def start(first: Later, shapes: Shapes, later: Sequence[Later], pools: Sequence[Pool]) -> None:
     """Have made what the groups after `first`, which runs now for these shapes, will want."""
     if not later or threads.cores() == 1:
         return
-    waiting = _reached(first, shapes, later)
+    waiting = _reached(first, shapes, later, pools)
     if len(waiting) < _LEAST:
         return
     for one, its in waiting:
@@ -54,13 +56,16 @@ def start(first: Later, shapes: Shapes, later: Sequence[Later]) -> None:
         crew.spare(-1)
 
 
-def _reached(first: Later, shapes: Shapes, later: Sequence[Later]) -> list[tuple[Later, Shapes]]:
+def _reached(first: Later, shapes: Shapes, later: Sequence[Later], pools: Sequence[Pool]) -> list[tuple[Later, Shapes]]:
     """The groups whose images' shape follows from the first one's, if they don't know it yet."""
     found, sizes = [], {first.group.images: shapes[0]}
     own = first.result_shape(*shapes)
     if own is not None:
         sizes[first.group.result] = own
     for one in later:
+        for pool in pools:
+            if pool.source in sizes and pool.result not in sizes:
+                sizes |= _pooled(pool, sizes[pool.source])
         images = sizes.get(one.group.images)
         result = None if images is None else one.result_shape(images, one.weight_shape)
         if images is None or result is None:
@@ -69,6 +74,16 @@ def _reached(first: Later, shapes: Shapes, later: Sequence[Later]) -> list[tuple
         if (images, one.weight_shape) not in one.known:
             found.append((one, (images, one.weight_shape)))
     return found
+
+
+def _pooled(pool: Pool, images: Shape) -> dict[int, Shape]:
+    """The shape of a pool's result by its register; none where nothing is known of it."""
+    attrs = {name: value for name, value in pool.attrs.items() if (name, value) not in _AS_USUAL}
+    try:
+        rows, columns = window_axes((images[2], images[3]), **attrs)
+    except (TypeError, ValueError):  # the op says it its own way
+        return {}
+    return {pool.result: (*images[:2], rows.out, columns.out)}
 
 
 def _work(waiting: list[tuple[Later, Shapes]], crew: crews.Crew) -> None:

@@ -20,7 +20,7 @@ from ..codegen.onednn.keys import ConvolutionKey
 from ..codegen.onednn.library import OneDNNError, library
 from ..codegen.onednn.primitives import convolution
 from ..codegen.onednn.weights import Packed, weights
-from ..fusion.convolutions import Group
+from ..fusion.convolutions import Group, Pool
 from ..ops import conv, order
 from ..tiers import effort
 from ..tiers.beside import beside
@@ -59,6 +59,7 @@ class HeldGroup:
         "timing",
         "places",
         "later",
+        "pools",
         "coming",
         "weight_shape",
         "__weakref__",
@@ -78,6 +79,7 @@ class HeldGroup:
         self.places: tuple[list[_Array], tuple[int, ...] | None] = [], ()  # of the numbers that were there last
 
         self.later: list[HeldGroup] = []  # the groups that follow in the program
+        self.pools: Sequence[Pool] = ()  # and what may lie between them
         self.coming: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # shapes for which what runs it is on its way
         self.weight_shape: tuple[int, ...] = ()
 
@@ -157,9 +159,9 @@ class HeldGroup:
             self.root = seen, root
         return root  # type: ignore[no-any-return]
 
-    def lead(self, others: Sequence[Any]) -> None:
+    def lead(self, others: Sequence[Any], pools: Sequence[Pool]) -> None:
         """Groups that follow in the program: what runs those that are convolutions is made while this one runs."""
-        self.later = [other for other in others if type(other) is HeldGroup]
+        self.later, self.pools = [other for other in others if type(other) is HeldGroup], pools
 
     def _new(self, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Following | None:
         """For shapes that have not been here; None where the library has nothing fast for them."""
@@ -167,7 +169,7 @@ class HeldGroup:
             self.known = {}
         self.known[shapes] = None
         if self.coming != shapes:
-            held_ahead.start(self, shapes, self.later)
+            held_ahead.start(self, shapes, self.later, self.pools)
         self.coming = None
         made = self.known[shapes] = self.described(*shapes)
         return made

@@ -73,7 +73,7 @@ class HeldLinear:
         """(function or cell, file, line) of the product."""
         return self.sites[0].site.where
 
-    def lead(self, _others: Sequence[Any]) -> None:
+    def lead(self, _others: Sequence[Any], _pools: Sequence[Any]) -> None:
         """It has nothing made for others."""
 
     def prepare(self, weight: Any, bias: Any = None) -> _Ready | None:

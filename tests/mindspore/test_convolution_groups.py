@@ -154,14 +154,46 @@ def test_the_last_are_made_first(net: Residual, ahead: list[tuple[str, Any]]) ->
     finish()
     ahead.clear()
     one = next(group for group in gc.get_objects() if type(group) is held_groups.HeldGroup and len(group.later) == 3)
-    held_ahead.start(one, ((1, 8, 30, 30), one.weight_shape), one.later)
+    held_ahead.start(one, ((1, 8, 30, 30), one.weight_shape), one.later, ())
     finish()
     assert [size for _, size in ahead] == [(15, 15), (30, 30), (15, 15)]
     ahead.clear()
     one.later[-1].known[(1, 16, 20, 20), one.later[-1].weight_shape] = None  # the program was there
-    held_ahead.start(one, ((1, 8, 40, 40), one.weight_shape), one.later)
+    held_ahead.start(one, ((1, 8, 40, 40), one.weight_shape), one.later, ())
     finish()
     assert [size for _, size in ahead] == [(40, 40), (20, 20)]
+
+
+class Pooled(nn.Cell):
+    """Convolutions with maxima of windows between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Conv2d(3, 16, 3), nn.Conv2d(16, 16, 3, stride=2), nn.Conv2d(16, 8, 1)
+        self.bn1, self.bn2, self.bn3 = nn.BatchNorm2d(16), nn.BatchNorm2d(16), nn.BatchNorm2d(8)
+        self.pool = nn.MaxPool2d(3, stride=2, pad_mode="same")
+        self.relu = nn.ReLU()
+
+    def construct(self, x: Any) -> Any:
+        x = self.pool(self.relu(self.bn1(self.first(x))))
+        x = self.relu(self.bn2(self.second(x)))
+        return self.bn3(self.third(x))
+
+
+def test_shapes_are_followed_through_maxima_of_windows(ahead: list[tuple[str, Any]]) -> None:
+    net = Pooled()
+    net.set_train(False)
+    for size in (20, 20, 20, 31):
+        ahead.clear()
+        x = ms.Tensor(data((1, 3, size, size)))
+        found = net(x).asnumpy()
+        finish()
+    assert found.shape == (1, 8, 8, 8)
+    groups = [group for group in gc.get_objects() if type(group) is held_groups.HeldGroup and group.weight_shape == (16, 3, 3, 3)]
+    one = next(group for group in groups if len(group.later) == 2)
+    reached = held_ahead._reached(one, ((2, 3, 41, 30), one.weight_shape), one.later, one.pools)
+    assert [shapes[0] for _, shapes in reached] == [(2, 16, 21, 15), (2, 16, 11, 8)]
+    assert [group.weight_shape for group, _ in reached] == [(16, 16, 3, 3), (8, 16, 1, 1)]
 
 
 def test_groups_of_a_program(net: Residual) -> None:
