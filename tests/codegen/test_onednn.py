@@ -90,6 +90,9 @@ def test_small_images_in_a_batch_are_one_product() -> None:
     for others in ((x[:1], w), (data((3, 128, 5, 5)), w), (x, w[:512]), (data((3, 256, 3, 3)), data((1024, 256, 1, 1)))):
         edges = ((0, 0), (0, 0)) if others[1].shape[2] == 1 else attrs["padding"]
         assert type(primitive(*others, {**attrs, "padding": edges}).run) is not columns.InColumns
+    most = keys.MATRIX // (9 * 9 * 128)
+    assert type(primitive(np.zeros((most, 128, 3, 3), F32), w, attrs).run) is columns.InColumns
+    assert type(primitive(np.zeros((most + 1, 128, 3, 3), F32), w, attrs).run) is not columns.InColumns
     exact = ops.conv2d(x.astype(np.float64), w.astype(np.float64), padding=1)
     size = by_im2col(np.abs(x), np.abs(w), padding=1)
     assert (np.abs(ops.conv2d(x, w, padding=1) - exact) / size).max() < 8 * np.finfo(F32).eps

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 Pair = tuple[int, int]
 PIXELS: Final = 16  # of a result, up to which the weight counts more than the images,
 WEIGHTS: Final = 1 << 20  # if it has so many elements
+MATRIX: Final = 1 << 22  # elements of what all windows hold, at most: each thread keeps the memory
 
 
 class ConvolutionKey(NamedTuple):
@@ -37,5 +38,7 @@ def as_product(key: ConvolutionKey) -> ConvolutionKey | None:
     if key.groups > 1 or kh * kw == 1 or key.images[0] == 1 or pixels > PIXELS or out * depth < WEIGHTS:
         return None
     count = key.images[0] * pixels
+    if count * depth > MATRIX:
+        return None
     none = (0, 0)
     return ConvolutionKey((1, depth, 1, count), (out, depth, 1, 1), 1, (1, 1), (1, 1), (none, none), (1, count), key.has_bias, key.steps)
