@@ -17,10 +17,8 @@ from . import trees
 
 _Array = np.ndarray[Any, Any]
 _FLOATS: Final = (trees.F32, trees.F64)
+FEW_ROWS: Final = 2  # fewer are a matter of reading the weight once, which BLAS does as fast
 LARGE: Final = 1 << 17  # elements of a weight from which on the way to our code pays
-ONE_ROW: Final = (
-    1 << 19
-)  # and up to which it is taken for one row, too; above it BLAS, which reads the weight in several threads, is faster
 
 
 def _no_kernel(_a: _Array, _b: _Array) -> _Array | None:
@@ -79,7 +77,7 @@ def is_chained_weight(x: _Array, weight: _Array) -> bool:
     if config.current.reproducible:
         return _is_chained(x, weight)
     fits = x.dtype == weight.dtype == trees.F32 and x.shape[1] == weight.shape[1]
-    return fits and weight.size >= LARGE and (x.shape[0] > 1 or (x.shape[0] == 1 and weight.size <= ONE_ROW))
+    return fits and x.shape[0] >= FEW_ROWS and weight.size >= LARGE
 
 
 def of_weights(x: _Array, weight: _Array) -> Any:

@@ -309,16 +309,12 @@ def test_without_the_setting_products_are_numpys() -> None:
     assert same(bcvm.jit(lambda a, b: a @ b)(x, w), x @ w)
 
 
-def test_which_weights_are_chained_follows_from_types_and_sizes() -> None:
+def test_which_weights_are_chained_follows_from_types_and_rows() -> None:
     x, w = data((33, 300)), data((500, 300), seed=1)
     assert same(ops.linear(x, w), by_code(x, w.T))
     assert same(ops.linear(x.reshape(3, 11, 300), w), by_code(x, w.T).reshape(3, 11, 500))
     assert same(ops.linear(x, w[:40]), np.matmul(x, w[:40].T))
-    assert same(ops.linear(x[:1], w), by_code(x, w.T)[:1])
-    assert ops.linear(x[:0], w).shape == (0, 500)
-    wide = data((products.ONE_ROW // 300 + 1, 300), seed=2)
-    assert same(ops.linear(x[:1], wide), np.matmul(x[:1], wide.T))
-    assert same(ops.linear(x[:2], wide), by_code(x[:2], wide.T))
+    assert same(ops.linear(x[:1], w), np.matmul(x[:1], w.T))
     assert same(ops.linear(x.astype("f8"), w.astype("f8")), np.matmul(x.astype("f8"), w.astype("f8").T))
     with config.override(use_llvm=False):
         assert same(ops.linear(x, w), np.matmul(x, w.T))

@@ -17,7 +17,6 @@ from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.target import host
 from bcvm_core.fusion import linears
 from bcvm_core.mindspore import held_linears
-from bcvm_core.ops import products
 from bcvm_core.tiers import effort
 from bcvm_core.tiers.beside import beside
 from tests.in_threads import in_threads, share
@@ -147,19 +146,9 @@ def test_bits_of_one_op_after_the_other(net: Block, done: list[bool], monkeypatc
             assert done == [True] * 15
 
 
-def test_one_row_of_weights_that_are_not_too_large(net: Block, done: list[bool]) -> None:
+def test_rows_that_are_no_product_of_ours_run_one_by_one(net: Block, done: list[bool]) -> None:
     warm(net)
     x = data((1, 1, WIDE))
-    wanted = one_by_one(net, x)
-    done.clear()
-    same(results(net, x), wanted)
-    assert True in done
-
-
-def test_weights_that_make_no_product_of_ours_run_one_by_one(net: Block, done: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    warm(net)
-    monkeypatch.setattr(products, "LARGE", 1 << 40)
-    x = data((1, 2, WIDE))
     wanted = one_by_one(net, x)
     done.clear()
     same(results(net, x), wanted)
