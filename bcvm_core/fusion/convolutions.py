@@ -48,6 +48,15 @@ class Group:
         return (self.weight, *self.numbers)
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Maxima of windows of a group's result or of another pool's, with attributes that are always the same. Registers."""
+
+    source: int
+    result: int
+    attrs: Mapping[str, Any]
+
+
 class Reads:
     """Who reads and writes the registers of a program; asking for a shape reads nothing."""
 
@@ -81,6 +90,19 @@ def find(program: Program, barred: frozenset[int], alone: frozenset[int], segmen
         group = None if pc in barred or name_of(instruction) != "conv2d" else _group(reads, pc, alone, segments)
         if group is not None and barred.isdisjoint(group.pcs):
             found.append(group)
+    return found
+
+
+def pools(program: Program) -> list[Pool]:
+    """The maxima of windows in a program."""
+    found = []
+    for instruction in program.instructions:
+        if name_of(instruction) == "max_pool2d":
+            result, _, _, args = instruction.operands
+            plain = [a.index for a in args if a.name is None and not a.is_const]
+            named = [a for a in args if a.name is not None]
+            if len(plain) == 1 and len(args) == 1 + len(named) and all(a.is_const for a in named):
+                found.append(Pool(plain[0], result, {str(a.name): program.consts[a.index] for a in named}))
     return found
 
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from .. import config, fpstatus
 from ..codegen.onednn.convolution import Waiting
+from ..codegen.onednn.keys import ConvolutionKey
 from ..codegen.onednn.library import Library, library
-from ..codegen.onednn.primitives import Convolution, ConvolutionKey
+from ..codegen.onednn.primitives import Convolution
 from ..ops import order, pending
 from ..tiers.beside import beside
 from ..tiers.pool import Counter, pool

@@ -7,21 +7,26 @@ runs it) is what a group relies on: from then on calls with any shapes are made 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
 
 from .. import config, fpstatus, grouping
+from ..codegen.loops import address
+from ..codegen.onednn.convolution import is_dense
 from ..codegen.onednn.following import Following
+from ..codegen.onednn.keys import ConvolutionKey
 from ..codegen.onednn.library import OneDNNError, library
-from ..codegen.onednn.primitives import ConvolutionKey, convolution
+from ..codegen.onednn.primitives import convolution
 from ..codegen.onednn.weights import Packed, weights
-from ..fusion.convolutions import Group
+from ..fusion.convolutions import Group, Pool
 from ..ops import conv, order
 from ..tiers import effort
 from ..tiers.beside import beside
 from ..tiers.clock import Timing, clock
 from ..tiers.pool import Counter, pool
+from . import held_ahead
 from .held_sites import HeldSite
 from .memory import Held
 
@@ -30,7 +35,8 @@ _F32: Final = np.dtype(np.float32)
 _NORM: Final = ("sub", "div", "mul", "add")
 _IMAGES, _VECTOR = _F32.num << 8 | 4, _F32.num << 8 | 1
 _MAX_SHAPES: Final = 64
-_Ready = tuple[_Array, list[_Array], Packed | None]  # weight, numbers per channel in the order of the steps, the weight packed
+_Ready = tuple[_Array, list[_Array], Packed | None, tuple[int, ...] | None]
+"""Weight, numbers per channel in the order of the steps, the weight packed, where the numbers lie, if the library can read them there."""
 
 
 class HeldGroup:
@@ -40,7 +46,24 @@ class HeldGroup:
     weights that pass through the caches push everything else out.
     """
 
-    __slots__ = ("group", "sites", "version", "counters", "attrs", "eps", "known", "root", "order", "timing", "__weakref__")
+    __slots__ = (
+        "group",
+        "sites",
+        "version",
+        "counters",
+        "attrs",
+        "eps",
+        "known",
+        "root",
+        "order",
+        "timing",
+        "places",
+        "later",
+        "pools",
+        "coming",
+        "weight_shape",
+        "__weakref__",
+    )
 
     def __init__(self, group: Group, sites: Sequence[HeldSite]) -> None:
         """`sites`: those of the convolution, of the norm or bias where there is one, and of what follows."""
@@ -53,6 +76,12 @@ class HeldGroup:
         self.order = -1  # of the packed weight that was used last
         self.timing: Timing | None = None  # of calls, once they are measured
         self.root: tuple[bytes, Any] = b"", None  # the memory of a variance, and what was made of it
+        self.places: tuple[list[_Array], tuple[int, ...] | None] = [], ()  # of the numbers that were there last
+
+        self.later: list[HeldGroup] = []  # the groups that follow in the program
+        self.pools: Sequence[Pool] = ()  # and what may lie between them
+        self.coming: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # shapes for which what runs it is on its way
+        self.weight_shape: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,19 +110,24 @@ class HeldGroup:
             gamma, beta, mean, variance = arrays
             arrays = [mean, self._root_of(variance), gamma, beta]
         packed = weights.unwritten(w, self.order) if self.order >= 0 and w.flags.c_contiguous else None
-        return w, arrays, packed
+        self.weight_shape = w.shape
+        known, places = self.places
+        if len(known) != len(arrays) or not all(map(is_, known, arrays)):
+            places = tuple(map(address, arrays)) if all(map(is_dense, arrays)) else None
+            self.places = arrays, places
+        return w, arrays, packed, places
 
     def __call__(self, ready: _Ready | None, images: Any, residual: Any = None) -> Held | None:
         if ready is None or type(images) is not Held or images.array.dtype is not _F32:
             return None
-        w, numbers, packed = ready
+        w, numbers, packed, places = ready
         last = None
         if self.group.residual is not None:
             if type(residual) is not Held or residual.array.dtype is not _F32:
                 return None
             last = residual.array.transpose(order.LAST)
         shapes = images.array.shape, w.shape
-        following = self.known[shapes] if shapes in self.known else self._new(*shapes)
+        following = self.known[shapes] if shapes in self.known else self._new(shapes)
         if following is None or following.library is not library() or (last is not None and last.shape != following.plain.out_shape):
             return None
         if beside.on and (
@@ -101,7 +135,7 @@ class HeldGroup:
         ):
             return None  # the op's own site makes a long call where it can be interrupted
         try:
-            call = images.array.transpose(order.LAST), w, numbers, last, packed
+            call = images.array.transpose(order.LAST), w, numbers, last, packed, places
             made = clock.measure(self, following, call) if config.plain.value & config.WATCHED else following(*call)
         except OneDNNError:
             return None
@@ -125,11 +159,33 @@ class HeldGroup:
             self.root = seen, root
         return root  # type: ignore[no-any-return]
 
-    def _new(self, x: tuple[int, ...], w: tuple[int, ...]) -> Following | None:
+    def lead(self, others: Sequence[Any], pools: Sequence[Pool]) -> None:
+        """Groups that follow in the program: what runs those that are convolutions is made while this one runs."""
+        self.later, self.pools = [other for other in others if type(other) is HeldGroup], pools
+
+    def _new(self, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Following | None:
         """For shapes that have not been here; None where the library has nothing fast for them."""
         if len(self.known) >= _MAX_SHAPES:
             self.known = {}
-        self.known[x, w] = None
+        self.known[shapes] = None
+        if self.coming != shapes:
+            held_ahead.start(self, shapes, self.later, self.pools)
+        self.coming = None
+        made = self.known[shapes] = self.described(*shapes)
+        return made
+
+    def result_shape(self, x: tuple[int, ...], w: tuple[int, ...]) -> tuple[int, ...] | None:
+        """As `held_ahead.Later.result_shape`."""
+        if self.version != pool.version:
+            return None
+        try:
+            out = conv.geometry(x, w, **self.attrs)[-1]
+        except (ValueError, TypeError, IndexError):  # the op says it its own way
+            return None
+        return (x[0], w[0], *out)
+
+    def described(self, x: tuple[int, ...], w: tuple[int, ...]) -> Following | None:
+        """What runs it for such shapes; None where the library has nothing fast for them."""
         found = library()
         try:
             groups, layout, size, stride, dilation, edges, out = conv.geometry(x, w, **self.attrs)
@@ -141,8 +197,7 @@ class HeldGroup:
             return None
         steps = _NORM if self.eps is not None else ("add",) if self.group.numbers else ()
         residual = "" if self.group.residual is None else "first" if self.group.first else "second"
-        made = self.known[x, w] = Following(found, plain, steps, residual, self.group.relu)
-        return made
+        return Following(found, plain, steps, residual, self.group.relu)
 
     def _learn(self) -> bool:
         """Whether the sites have come to the ops' own definitions; with which attributes and counters."""

@@ -73,6 +73,9 @@ class HeldLinear:
         """(function or cell, file, line) of the product."""
         return self.sites[0].site.where
 
+    def lead(self, _others: Sequence[Any], _pools: Sequence[Any]) -> None:
+        """It has nothing made for others."""
+
     def prepare(self, weight: Any, bias: Any = None) -> _Ready | None:
         """What does not depend on the rows; None where the ops must run one by one."""
         if config.plain.value & ~config.WATCHED or config.current.reproducible or grouping.rules():

@@ -160,8 +160,10 @@ class HeldSite:
         known = self.views.get(position)
         if known is not None and known[0] is value:
             _, where, shape, dtype, array = known
-            if data_ptr(value) == where and value.shape == shape and value.dtype == dtype and value.is_contiguous():
-                return array
+            if data_ptr(value) == where and value.shape == shape and value.is_contiguous():
+                own = value.dtype
+                if own is dtype or own == dtype:  # comparing them takes longer than all else
+                    return array
         if not isinstance(value, memory.TENSORS):
             return None
         array = memory.view(value)

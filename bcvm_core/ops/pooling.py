@@ -15,7 +15,7 @@ from .order import FIRST, LAST, channels_innermost, is_kept
 from .pooling_more import ROWS as _MORE
 from .pooling_more import avg_pool, max_pool
 from .registry import OpInfo, Param
-from .windows import border, float_types, output_size, padded, pair, running_max, windows
+from .windows import Axis, Pair, axis_of, border, float_types, output_size, padded, pair, running_max, windows
 
 _Array = np.ndarray[Any, Any]
 
@@ -47,15 +47,30 @@ def _max_pool2d(
     if ceil_mode or return_indices:
         found = max_pool(_channels_first(array, layout), 2, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         return tuple(_as_layout(part, layout) for part in found) if return_indices else _as_layout(found, layout)
+    rows, columns = window_axes((array.shape[axis], array.shape[axis + 1]), kernel_size, stride, padding, dilation)
+    found = by_kernel(array, rows, columns) if layout == "NHWC" else None
+    return running_max(running_max(array, axis, rows), axis + 1, columns) if found is None else found
+
+
+def window_axes(size: Pair, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> tuple[Axis, Axis]:
+    """The windows of `max_pool2d` over images of a size, along rows and columns. Raises ValueError, TypeError."""
     kernel, spread = pair(kernel_size, "kernel_size"), pair(dilation, "dilation")
     steps = kernel if stride is None else pair(stride, "stride")
-    size = array.shape[axis], array.shape[axis + 1]
     edges = border(padding, size, kernel, steps, spread)
     if not isinstance(padding, str) and any(2 * max(side) > k for side, k in zip(edges, kernel, strict=True)):
         raise ValueError(f"padding {padding!r} is more than half of the kernel {kernel}: some windows would be empty")
     out = output_size(size, edges, kernel, steps, spread)
-    rows = running_max(array, axis, kernel[0], steps[0], spread[0], edges[0][0], out[0])
-    return running_max(rows, axis + 1, kernel[1], steps[1], spread[1], edges[1][0], out[1])
+    rows, columns = (axis_of(size[k], kernel[k], steps[k], spread[k], edges[k][0], out[k]) for k in range(2))
+    return rows, columns
+
+
+def _no_kernel(_images: _Array, _rows: Axis, _columns: Axis) -> _Array | None:
+    return None
+
+
+by_kernel: Callable[[_Array, Axis, Axis], _Array | None] = _no_kernel
+"""The maxima of windows of images (n, height, width, channels), with the bits of `running_max` over rows and then columns; None where there
+is no kernel. Put in when the package is imported."""
 
 
 def _channels_first(array: _Array, layout: str) -> _Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,26 +93,44 @@ def windows(x: _Array, axis: int, kernel: Pair, stride: Pair, dilation: Pair, ou
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
-def running_max(x: _Array, axis: int, kernel: int, step: int, spread: int, before: int, out: int) -> _Array:
-    """The largest element of each window along one axis, which `before` elements of padding precede; padding is never the largest."""
-    size = x.shape[axis]
+class Axis(NamedTuple):
+    """Windows along one axis: where their elements lie beside `step` times their number, in the order in which maxima are taken."""
+
+    out: int
+    step: int
+    taps: tuple[int, ...]
+    reach: tuple[tuple[int, int], ...]  # first window that has this element, and the one after the last
+    whole: int  # so many of them are in all windows
+
+
+def axis_of(size: int, kernel: int, step: int, spread: int, before: int, out: int) -> Axis:
+    """The windows over `size` elements, which `before` elements of padding precede: those come first that reach all windows."""
     parts = []
     for tap in range(kernel):
         offset = tap * spread - before  # window k has element k * step + offset
         first, last = max(0, -(offset // step)), min(out - 1, (size - 1 - offset) // step)
         if first <= last:
-            parts.append((first, last + 1, first * step + offset))
-    parts.sort(key=lambda part: part[:2] != (0, out))  # those first that reach all windows
+            parts.append((offset, (first, last + 1)))
+    parts.sort(key=lambda part: part[1] != (0, out))
+    offsets, reach = tuple([o for o, _ in parts]), tuple([r for _, r in parts])
+    return Axis(out, step, offsets, reach, reach.count((0, out)))
+
+
+def running_max(x: _Array, axis: int, windows: Axis) -> _Array:
+    """The largest element of each window along one axis; padding is never the largest."""
+    out, step = windows.out, windows.step
     ahead = (slice(None),) * axis
-    taken = [x[(*ahead, slice(start, start + (end - first - 1) * step + 1, step))] for first, end, start in parts]
+    taken = []
+    for offset, (first, end) in zip(windows.taps, windows.reach, strict=True):
+        start = first * step + offset
+        taken.append(x[(*ahead, slice(start, start + (end - first - 1) * step + 1, step))])
     shape = (*x.shape[:axis], out, *x.shape[axis + 1 :])
-    whole = sum(part[:2] == (0, out) for part in parts)
-    if whole < 2:
-        result = np.full(shape, lowest(x.dtype), x.dtype) if not whole else taken[0].copy()
-        done = whole
+    if windows.whole < 2:
+        result = np.full(shape, lowest(x.dtype), x.dtype) if not windows.whole else taken[0].copy()
+        done = windows.whole
     else:
         result, done = np.maximum(taken[0], taken[1], out=np.empty(shape, x.dtype)), 2
-    for (first, end, _), values in zip(parts[done:], taken[done:], strict=True):
+    for (first, end), values in zip(windows.reach[done:], taken[done:], strict=True):
         place = result[(*ahead, slice(first, end))]
         np.maximum(place, values, out=place)
     return result

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import config, dtypes
 from ..isa.signature import PYTHON_SCALARS, Signature
-from ..ops import conv, heads, nn, products
+from ..ops import conv, heads, nn, pooling, products
 from ..ops.algorithms import ALGORITHMS
 from ..ops.registry import OpInfo
 from .attending_again import Again
@@ -67,6 +67,17 @@ def _normalise(x: Any, steps: Any) -> Any:
 
 
 nn.by_kernel = _normalise
+
+
+def _largest(images: Any, rows: Any, columns: Any) -> Any:
+    """What `ops.pooling.by_kernel` says; its code is loaded at the first call."""
+    from ..codegen.pooling.maxima import largest_of_windows
+
+    pooling.by_kernel = largest_of_windows
+    return largest_of_windows(images, rows, columns)
+
+
+pooling.by_kernel = _largest
 
 
 def _attend(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> Any:

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import bcvm_core.ops as ops
-from bcvm_core.codegen.onednn import convolution, following, library, primitives
+from bcvm_core.codegen import loops
+from bcvm_core.codegen.loops import address
+from bcvm_core.codegen.onednn import convolution, following, keys, library, primitives
+from bcvm_core.codegen.onednn.weights import weights
 from bcvm_core.codegen.stencils import threads
+from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.ops import conv, order
 from tests.in_threads import share
 
@@ -20,8 +24,17 @@ SHAPES = [
     ((1, 17, 12, 3), (64, 3, 7, 7), 2),
     ((3, 6, 6, 32), (32, 32, 1, 1), 1),
     ((2, 8, 8, 8), (8, 1, 3, 3), 1),
+    ((3, 3, 3, 128), (1024, 128, 3, 3), 1),
 ]
 NORM = ("sub", "div", "mul", "add")
+
+
+@pytest.fixture(autouse=True)
+def code() -> None:
+    """Calls of the library say what the processor's flags say once the code for that is there."""
+    driver()
+    loops.wait()
+    assert primitives.tells_invalid() or loops.known("driver", "float64").failed  # type: ignore[union-attr]
 
 
 def data(shape: Any, seed: int = 0) -> Any:
@@ -35,7 +48,7 @@ def made(shape: Any, w: Any, stride: int, *rest: Any) -> following.Following:
     assert found is not None
     groups = channels // w[1]
     _, _, size, steps, spread, edges, out = conv.geometry((n, channels, height, width), w, stride=stride, padding=w[2] // 2, groups=groups)
-    key = primitives.ConvolutionKey((n, channels, *size), w, groups, steps, spread, edges, out, False)
+    key = keys.ConvolutionKey((n, channels, *size), w, groups, steps, spread, edges, out, False)
     return following.Following(found, primitives.convolution(found, key), *rest)
 
 
@@ -69,7 +82,7 @@ def test_bits_of_one_op_after_the_other(monkeypatch: pytest.MonkeyPatch, residua
         share(monkeypatch)
         monkeypatch.setattr(threads, "cores", lambda: 3)
     if apart == "no flags":  # relu is a pass of its own, by pieces
-        monkeypatch.setattr(following, "_flags", lambda: None)
+        monkeypatch.setattr(following, "tells_invalid", lambda: False)
         monkeypatch.setattr(following, "_PIECE", 1000)
     for (shape, w_shape, stride), steps in [(s, k) for s in SHAPES for k in (NORM, ("add",), ())]:
         w = data(w_shape, 1)
@@ -81,10 +94,21 @@ def test_bits_of_one_op_after_the_other(monkeypatch: pytest.MonkeyPatch, residua
                 images[0, 1, 2, 1] = special
                 if other is not None:
                     other[0, :2, 1, 3] = special, np.nan
-            for _ in range(2):
-                ours = call(images, w, numbers, other)
+            packed, places = weights.packed(call.library, w, call.plain.format), tuple(map(address, numbers))
+            for short in ((), (packed, places), (packed, places)):
+                ours = call(images, w, numbers, other, *short)
                 assert ours is not None
                 same(ours, one_by_one(images, w, stride, numbers, other, residual != "first", relu))
+                assert (call.usual is not None) == (primitives.tells_invalid() and apart != "no flags" if relu else residual != "first")
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The steps of the convolutions that run from now on."""
+    ran: list[tuple[str, ...]] = []
+    for name in ("run", "told"):
+        function = getattr(convolution, name)
+        monkeypatch.setattr(following, name, lambda *args, function=function: (ran.append(args[1].key.steps), function(*args))[1])
+    return ran
 
 
 def test_negative_zero_becomes_zero_as_by_relu() -> None:
@@ -98,9 +122,7 @@ def test_negative_zero_becomes_zero_as_by_relu() -> None:
 
 
 def test_nan_is_computed_again_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = []
-    run = convolution.run
-    monkeypatch.setattr(following, "run", lambda *args: (ran.append(args[1].key.steps), run(*args))[1])
+    ran = watched(monkeypatch)
     w, images = data((16, 16, 3, 3), 1), data((1, 8, 8, 16), 2)
     call = made(images.shape, w.shape, 1, ("add",), "", True)
     numbers = [data(16, 3)]
@@ -120,9 +142,7 @@ def test_an_implementation_that_does_not_tell_of_nan_is_given_no_relu(monkeypatc
     expected = call(images, w, [], None)
     assert list(following._telling.values()) == [True]  # those of the library that is tested do
     following._telling.update(dict.fromkeys(following._telling, False))
-    ran = []
-    run = convolution.run
-    monkeypatch.setattr(following, "run", lambda *args: (ran.append(args[1].key.steps), run(*args))[1])
+    ran = watched(monkeypatch)
     np.testing.assert_array_equal(call(images, w, [], None), expected)
     assert ran == [()]
 

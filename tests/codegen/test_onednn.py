@@ -15,7 +15,7 @@ import pytest
 import bcvm_core.ops as ops
 from bcvm_core import config
 from bcvm_core.codegen import loops
-from bcvm_core.codegen.onednn import convolution, digest, library, primitives, threadpool, weights
+from bcvm_core.codegen.onednn import columns, convolution, digest, keys, library, primitives, threadpool, weights
 from bcvm_core.codegen.stencils import threads
 from bcvm_core.codegen.stencils.driver import driver
 from bcvm_core.devices import written
@@ -61,7 +61,7 @@ def primitive(x: Any, w: Any, attrs: dict[str, Any]) -> primitives.Convolution:
     """What runs a call."""
     size, kernel = x.shape[2:], w.shape[2:]
     out = conv.output_size(size, attrs["padding"], kernel, attrs["stride"], attrs["dilation"])
-    key = primitives.ConvolutionKey(
+    key = keys.ConvolutionKey(
         x.shape, w.shape, attrs["groups"], attrs["stride"], attrs["dilation"], attrs["padding"], out, attrs.get("bias", False)
     )
     found = library.library()
@@ -69,7 +69,37 @@ def primitive(x: Any, w: Any, attrs: dict[str, Any]) -> primitives.Convolution:
     return primitives.convolution(found, key)
 
 
+@pytest.fixture(params=["by windows", "as products"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """How the library computes the convolutions of a test."""
+    if request.param == "as products":
+        monkeypatch.setattr(keys, "PIXELS", 1 << 20)
+        monkeypatch.setattr(keys, "WEIGHTS", 0)
+    primitives.forget()
+    weights.weights.forget()
+    yield request.param
+    primitives.forget()
+    weights.weights.forget()
+
+
 @needed
+def test_small_images_in_a_batch_are_one_product() -> None:
+    x, w = data((3, 128, 3, 3)), data((1024, 128, 3, 3), 1)
+    attrs = {"padding": ((1, 1), (1, 1)), "stride": (1, 1), "dilation": (1, 1), "groups": 1}
+    assert type(primitive(x, w, attrs).run) is columns.InColumns
+    for others in ((x[:1], w), (data((3, 128, 5, 5)), w), (x, w[:512]), (data((3, 256, 3, 3)), data((1024, 256, 1, 1)))):
+        edges = ((0, 0), (0, 0)) if others[1].shape[2] == 1 else attrs["padding"]
+        assert type(primitive(*others, {**attrs, "padding": edges}).run) is not columns.InColumns
+    most = keys.MATRIX // (9 * 9 * 128)
+    assert type(primitive(np.zeros((most, 128, 3, 3), F32), w, attrs).run) is columns.InColumns
+    assert type(primitive(np.zeros((most + 1, 128, 3, 3), F32), w, attrs).run) is not columns.InColumns
+    exact = ops.conv2d(x.astype(np.float64), w.astype(np.float64), padding=1)
+    size = by_im2col(np.abs(x), np.abs(w), padding=1)
+    assert (np.abs(ops.conv2d(x, w, padding=1) - exact) / size).max() < 8 * np.finfo(F32).eps
+
+
+@needed
+@pytest.mark.usefixtures("way")
 def test_accuracy_beside_float64() -> None:
     for x, w, b, attrs in random_calls(60):
         exact = ops.conv2d(x.astype(np.float64), w.astype(np.float64), None if b is None else b.astype(np.float64), **attrs)
@@ -90,6 +120,7 @@ def test_it_is_not_im2col() -> None:
 
 
 @needed
+@pytest.mark.usefixtures("way")
 def test_bits_depend_on_values_and_shapes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = library.library()
     assert found is not None
@@ -113,6 +144,7 @@ def test_bits_depend_on_values_and_shapes_alone(monkeypatch: pytest.MonkeyPatch)
 
 
 @needed
+@pytest.mark.usefixtures("way")
 def test_special_values_come_out_where_they_go_in() -> None:
     x, w = data((2, 6, 12, 12)), data((5, 6, 3, 3), 1)
     x[0, 1, 3, 4], x[1, 2, 8, 8], x[1, 0, 1, 1], x[0, 5, 11, 11] = np.nan, np.inf, -np.inf, F32(1e-42)

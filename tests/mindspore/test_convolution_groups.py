@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +14,10 @@ from mindspore import nn, ops
 
 import bcvm_core as bcvm
 from bcvm_core import config, testing
-from bcvm_core.codegen.onednn import library
+from bcvm_core.codegen.onednn import following, library
+from bcvm_core.codegen.stencils import crew, threads
 from bcvm_core.fusion import convolutions
-from bcvm_core.mindspore import held_groups
+from bcvm_core.mindspore import held_ahead, held_groups
 from bcvm_core.ops import pending
 from bcvm_core.tiers import effort
 from bcvm_core.tiers.beside import beside
@@ -98,6 +101,99 @@ def same(ours: list[Any], theirs: list[Any]) -> None:
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
         np.testing.assert_array_equal(a.view(np.int32)[~np.isnan(a)], b.view(np.int32)[~np.isnan(b)])
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """(thread, steps) of what is made before it is called, on a machine of several cores."""
+    found: list[tuple[str, Any]] = []
+    make = following.Following.make
+
+    def noted(self: Any) -> None:
+        found.append((threading.current_thread().name, self.plain.key.images[2:]))
+        make(self)
+
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    monkeypatch.setattr(following.Following, "make", noted)
+    return found
+
+
+def finish() -> None:
+    """Wait for those who make something ahead."""
+    for thread in threading.enumerate():
+        if thread.name == "bcvm-prepare":
+            thread.join(60)
+    assert crew.crew.spared == 0
+
+
+def test_what_follows_is_made_ahead_with_new_shapes(net: Residual, ahead: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = data((2, 8, 12, 12))
+    for _ in range(3):
+        results(net, x)
+    finish()
+    ahead.clear()
+    reached: list[Any] = []
+    work = held_ahead._work
+    monkeypatch.setattr(held_ahead, "_work", lambda waiting, crew: (reached.extend(waiting), work(waiting, crew)))
+    wide = data((2, 8, 18, 14))
+    ours = results(net, wide)
+    finish()
+    assert [shapes[0] for _, shapes in reached] == [(2, 16, 9, 7), (2, 8, 18, 14), (2, 16, 9, 7)]  # all after the first
+    assert {name for name, _ in ahead} <= {"bcvm-prepare"}
+    for group, shapes in reached:
+        assert shapes in group.known and group.coming is None
+    same(ours, one_by_one(net, wide))
+    reached.clear()
+    same(results(net, wide), ours)
+    assert not reached  # nothing is new
+
+
+def test_the_last_are_made_first(net: Residual, ahead: list[tuple[str, Any]]) -> None:
+    for _ in range(3):
+        results(net, data((1, 8, 12, 12)))
+    finish()
+    ahead.clear()
+    one = next(group for group in gc.get_objects() if type(group) is held_groups.HeldGroup and len(group.later) == 3)
+    held_ahead.start(one, ((1, 8, 30, 30), one.weight_shape), one.later, ())
+    finish()
+    assert [size for _, size in ahead] == [(15, 15), (30, 30), (15, 15)]
+    ahead.clear()
+    one.later[-1].known[(1, 16, 20, 20), one.later[-1].weight_shape] = None  # the program was there
+    held_ahead.start(one, ((1, 8, 40, 40), one.weight_shape), one.later, ())
+    finish()
+    assert [size for _, size in ahead] == [(40, 40), (20, 20)]
+
+
+class Pooled(nn.Cell):
+    """Convolutions with maxima of windows between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Conv2d(3, 16, 3), nn.Conv2d(16, 16, 3, stride=2), nn.Conv2d(16, 8, 1)
+        self.bn1, self.bn2, self.bn3 = nn.BatchNorm2d(16), nn.BatchNorm2d(16), nn.BatchNorm2d(8)
+        self.pool = nn.MaxPool2d(3, stride=2, pad_mode="same")
+        self.relu = nn.ReLU()
+
+    def construct(self, x: Any) -> Any:
+        x = self.pool(self.relu(self.bn1(self.first(x))))
+        x = self.relu(self.bn2(self.second(x)))
+        return self.bn3(self.third(x))
+
+
+def test_shapes_are_followed_through_maxima_of_windows(ahead: list[tuple[str, Any]]) -> None:
+    net = Pooled()
+    net.set_train(False)
+    for size in (20, 20, 20, 31):
+        ahead.clear()
+        x = ms.Tensor(data((1, 3, size, size)))
+        found = net(x).asnumpy()
+        finish()
+    assert found.shape == (1, 8, 8, 8)
+    groups = [group for group in gc.get_objects() if type(group) is held_groups.HeldGroup and group.weight_shape == (16, 3, 3, 3)]
+    one = next(group for group in groups if len(group.later) == 2)
+    reached = held_ahead._reached(one, ((2, 3, 41, 30), one.weight_shape), one.later, one.pools)
+    assert [shapes[0] for _, shapes in reached] == [(2, 16, 21, 15), (2, 16, 11, 8)]
+    assert [group.weight_shape for group, _ in reached] == [(16, 16, 3, 3), (8, 16, 1, 1)]
 
 
 def test_groups_of_a_program(net: Residual) -> None:

@@ -6,7 +6,6 @@ first. Which implementation runs follows from shapes alone; what the library has
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,8 +17,9 @@ from ...ops.order import FIRST, LAST, channels_innermost, is_kept
 from ..loops import address
 from ..stencils.recycle import empty
 from . import threadpool
+from .keys import ConvolutionKey
 from .library import Library, OneDNNError, library
-from .primitives import Convolution, ConvolutionKey, convolution, mover
+from .primitives import Convolution, convolution, mover
 from .weights import Packed, weights
 
 _Array = np.ndarray[Any, Any]
@@ -124,6 +124,20 @@ def run(
 
     Raises OneDNNError.
     """
+    return told(found, made, images, w, b, numbers, result, packed)[0]
+
+
+def told(
+    found: Library,
+    made: Convolution,
+    images: _Array,
+    w: _Array,
+    b: _Array | None,
+    numbers: Sequence[_Array] = (),
+    result: _Array | None = None,
+    packed: Packed | None = None,
+) -> tuple[_Array, bool | None]:
+    """As `run`, and whether the processor's flag "invalid" went up (None: nobody has looked)."""
     images = channels_last(found, images)
     if packed is None or packed.order != made.format:
         w = readable(w)
@@ -132,25 +146,25 @@ def run(
         result = empty(made.out_shape, _F32)
     more = [readable(v) for v in ((b, *numbers) if b is not None else numbers)]
     places = (address(images), packed.address, address(result), *map(address, more))
-    if not found.has_pool:
-        with found.limits(1):
-            made.run(places)
-    else:
-        threadpool.run(found, functools.partial(made.run, places), made.flops)
-    return result
+    return result, threadpool.run(found, made.run, places, made.flops)
+
+
+def is_dense(x: _Array) -> bool:
+    """Whether the library can read the array where it lies."""
+    return x.flags.c_contiguous and x.flags.aligned
 
 
 def readable(x: _Array) -> _Array:
     """The array in C order at an address that the library can read."""
-    return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=["C", "A"])
+    return x if is_dense(x) else np.require(x, requirements=["C", "A"])
 
 
 def channels_last(found: Library, images: _Array) -> _Array:
     """(n, height, width, channels) in C order; images in plain order are moved by the library."""
-    if images.flags.c_contiguous and images.flags.aligned:
+    if is_dense(images):
         return images
     before = images.transpose(FIRST)
-    if not (before.flags.c_contiguous and before.flags.aligned):
+    if not is_dense(before):
         return np.require(images, requirements=["C", "A"])
     made = empty(images.shape, _F32)
     with found.limits(1):

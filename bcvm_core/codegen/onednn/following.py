@@ -9,34 +9,23 @@ the processor's flag "invalid" when it meets NaN: where the flag stays down noth
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from ..loops import address
 from ..stencils import threads
-from .convolution import followed, run
+from ..stencils.recycle import empty
+from . import threadpool
+from .convolution import followed, is_dense, run, told
 from .library import Library
-from .primitives import Convolution
+from .primitives import Convolution, tells_invalid
 from .weights import Packed
 
 _Array = np.ndarray[Any, Any]
-_INVALID: Final = 1  # of <fenv.h> on x86, for which alone the library is loaded
-_Flags = tuple[Callable[[int], int], Callable[[int], int]]
+_F32: Final = np.dtype(np.float32)
 _PIECE: Final = 1 << 18  # elements for which another thread is worth waking
-
-
-@functools.cache
-def _flags() -> _Flags | None:
-    """What clears and what reads this thread's floating-point flags."""
-    try:
-        library = ctypes.PyDLL("libm.so.6")
-        return library.feclearexcept, library.fetestexcept
-    except (OSError, AttributeError):
-        return None
-
 
 _telling: dict[tuple[int, str], bool] = {}  # (library, implementation) -> whether its relu raises the flag for NaN
 
@@ -44,7 +33,7 @@ _telling: dict[tuple[int, str], bool] = {}  # (library, implementation) -> wheth
 class Following:
     """One convolution with what follows it, for one set of shapes."""
 
-    __slots__ = ("library", "plain", "apart", "at_once", "swapped", "relu")
+    __slots__ = ("library", "plain", "apart", "at_once", "swapped", "relu", "usual")
 
     def __init__(self, library: Library, plain: Convolution, steps: tuple[str, ...], residual: str, relu: bool) -> None:
         """`steps`: per channel. `residual`: "" for none, else whether it is the "first" or "second" operand of its addition."""
@@ -52,37 +41,67 @@ class Following:
         self.swapped = residual == "first"  # of two NaNs an addition keeps the first: the library's is not asked where that shows
         self.apart: tuple[str, ...] = (*steps, "residual") if residual == "second" else steps
         self.at_once: tuple[str, ...] = (*steps, *(("residual",) if residual else ()), "relu") if relu else ()
+        self.usual: Convolution | None = None  # what does all of it, unless relu meets NaN; known from the first call on
 
     def __call__(
-        self, images: _Array, weight: _Array, numbers: Sequence[_Array], residual: _Array | None, packed: Packed | None = None
+        self,
+        images: _Array,
+        weight: _Array,
+        numbers: Sequence[_Array],
+        residual: _Array | None,
+        packed: Packed | None = None,
+        places: tuple[int, ...] | None = None,
     ) -> _Array | None:
         """Of images (n, height, width, channels); `residual` lies like the result. `packed`: the weight, in an order that may be right.
+        `places`: where the numbers are, if the library can read them there.
 
         None where the library computes it in another way. Raises OneDNNError.
         """
+        usual = self.usual
+        ready = usual is not None and packed is not None and places is not None and packed.order == usual.format
+        if ready and is_dense(images) and (residual is None or is_dense(residual)):
+            assert usual is not None and packed is not None and places is not None
+            result: _Array = empty(usual.out_shape, _F32)
+            given = (address(images), packed.address, address(result), *places)
+            last = () if residual is None else (address(residual),)
+            raised = threadpool.run(self.library, usual.run, (*given, *last), usual.flops)
+            return self._apart(images, weight, numbers, residual, packed) if self.relu and raised is not False else result
         everything = numbers if residual is None else (*numbers, residual)
-        flags = _flags() if self.at_once else None
-        whole = None if flags is None else followed(self.library, self.plain, self.at_once)
-        if flags is not None and whole is not None and self._tells(whole, flags, images, weight, everything):
-            flags[0](_INVALID)
-            result = run(self.library, whole, images, weight, None, everything, None, packed)
-            if not flags[1](_INVALID):
+        whole = followed(self.library, self.plain, self.at_once) if self.at_once and tells_invalid() else None
+        if whole is not None and self._tells(whole, images, weight, everything):
+            result, raised = told(self.library, whole, images, weight, None, everything, None, packed)
+            if raised is False:
+                self.usual = whole
                 return result
-            flags[0](_INVALID)
+        return self._apart(images, weight, numbers, residual, packed)
+
+    def make(self) -> None:
+        """Have the primitive made that a call will want. Raises OneDNNError."""
+        steps = self.at_once if self.at_once and tells_invalid() else self.apart
+        made = followed(self.library, self.plain, steps) if steps else self.plain
+        if made is not None:
+            made.run.make()
+
+    def _apart(
+        self, images: _Array, weight: _Array, numbers: Sequence[_Array], residual: _Array | None, packed: Packed | None
+    ) -> _Array | None:
+        """With what the library can't be trusted with in passes of its own; None where it computes the rest in another way."""
         made = followed(self.library, self.plain, self.apart) if self.apart else self.plain
         if made is None:
             return None
-        result = run(self.library, made, images, weight, None, numbers if self.swapped else everything, None, packed)
+        everything = numbers if residual is None or self.swapped else (*numbers, residual)
+        result = run(self.library, made, images, weight, None, everything, None, packed)
+        if not (self.relu or self.swapped):
+            self.usual = made
         self._finish(result, residual if self.swapped else None)
         return result
 
-    def _tells(self, made: Convolution, flags: _Flags, images: _Array, weight: _Array, more: Sequence[_Array]) -> bool:
+    def _tells(self, made: Convolution, images: _Array, weight: _Array, more: Sequence[_Array]) -> bool:
         """Whether the flag goes up where all images are NaN; tried once for each of the library's implementations."""
         key = id(self.library), made.implementation
         if key not in _telling:
-            flags[0](_INVALID)
-            run(self.library, made, np.full(images.shape, np.nan, images.dtype), weight, None, more)
-            _telling[key] = bool(flags[1](_INVALID))
+            _, raised = told(self.library, made, np.full(images.shape, np.nan, images.dtype), weight, None, more)
+            _telling[key] = bool(raised)
         return _telling[key]
 
     def _finish(self, result: _Array, residual: _Array | None) -> None:

@@ -28,6 +28,7 @@ MAX_DIMS: Final = 12
 _OMP, _THREADPOOL = 2, 8  # how a library runs parts at the same time
 _CPU, _F32, _TAG_ANY = 1, 3, 1
 _WHEEL: Final = "onednn-cpu-gomp"
+_DESCRIPTORS: Final = 256  # of memory, that are kept for the next primitive with the same shapes
 
 
 class OneDNNError(Exception):
@@ -43,12 +44,6 @@ class _Version(ctypes.Structure):
         ("cpu_runtime", c_uint),
         ("gpu_runtime", c_uint),
     )
-
-
-class Argument(ctypes.Structure):
-    """One entry of a primitive's argument list: dnnl_exec_arg_t."""
-
-    _fields_ = (("arg", c_int), ("memory", c_void_p))
 
 
 _HANDLE, _OUT, _DIMS = c_void_p, POINTER(c_void_p), POINTER(c_int64)
@@ -85,7 +80,19 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "primitive_destroy": (_HANDLE,),
 }
 _RESULTS: Final[dict[str, Any]] = {"memory_desc_get_size": c_size_t, "primitive_desc_query_md": c_void_p}
-_LONG: Final = frozenset({"primitive_execute", "primitive_create", "stream_wait"})  # the interpreter's lock is free meanwhile
+_LONG: Final = frozenset(
+    {"primitive_execute", "primitive_create", "stream_wait", "convolution_forward_primitive_desc_create", "primitive_desc_next_impl"}
+)  # the interpreter's lock is free meanwhile
+
+
+class Descriptor(c_void_p):
+    """A memory descriptor that goes with its last user. The library copies it wherever it is given one."""
+
+    destroy: Any = None
+
+    def __del__(self) -> None:
+        if self.destroy is not None and self.value and not sys.is_finalizing():
+            self.destroy(self)
 
 
 class Library:
@@ -114,6 +121,8 @@ class Library:
         if self.has_pool:
             self.threadpool_interop_stream_create = short_calls.dnnl_threadpool_interop_stream_create
             self.threadpool_interop_stream_create.argtypes = (_OUT, _HANDLE, _HANDLE)
+        self._dense: Any = functools.lru_cache(_DESCRIPTORS)(self._made_dense)
+        self.set_address, self.execute_address = map(_address_of, (self.memory_set_data_handle, self.primitive_execute))
         self.engine = self.made(self.engine_create, _CPU, 0)
         self.stream = self.made(self.stream_create, self.engine, 1)
 
@@ -137,12 +146,20 @@ class Library:
         if status:
             raise OneDNNError(f"{function.__name__} of oneDNN {self.version} failed with status {status}")
 
-    def dense(self, dims: Sequence[int], strides: Sequence[int] | None = None) -> c_void_p:
+    def dense(self, dims: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Descriptor:
         """A memory descriptor of float32: with these strides (in elements), else in whatever order a primitive wants."""
-        count = len(dims)
+        found: Descriptor = self._dense(dims, strides)
+        return found
+
+    def _made_dense(self, dims: tuple[int, ...], strides: tuple[int, ...] | None) -> Descriptor:
+        count, made = len(dims), Descriptor()
         if strides is None:
-            return self.made(self.memory_desc_create_with_tag, count, vector(dims), _F32, _TAG_ANY)
-        return self.made(self.memory_desc_create_with_strides, count, vector(dims), _F32, vector(strides))
+            status = self.memory_desc_create_with_tag(ctypes.byref(made), count, vector(dims), _F32, _TAG_ANY)
+        else:
+            status = self.memory_desc_create_with_strides(ctypes.byref(made), count, vector(dims), _F32, vector(strides))
+        self.check(status, self.memory_desc_create_with_strides)
+        made.destroy = self.memory_desc_destroy
+        return made
 
     def memory(self, descriptor: c_void_p) -> c_void_p:
         """A memory object whose address is set later."""
@@ -156,6 +173,10 @@ class Library:
 def vector(values: Sequence[int]) -> Any:
     """Dimensions or strides as the library takes them."""
     return (c_int64 * MAX_DIMS)(*values)
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, c_void_p).value or 0
 
 
 class _ThreadPoolParts:

@@ -9,17 +9,23 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from ctypes import c_char_p, c_void_p
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import numpy as np
 
 from ... import locks
+from ..loops import address
 from ..scratch import Scratch
-from .library import SLICES, Argument, Library, OneDNNError, vector
-
-Pair = tuple[int, int]
+from ..stencils import primitive_code as c
+from ..stencils.driver import driver
+from .columns import InColumns, Run
+from .keys import ConvolutionKey, as_product
+from .library import SLICES, Library, OneDNNError, vector
 
 SRC, DST, WEIGHTS, BIAS, SCRATCH, FROM, TO = 1, 17, 33, 41, 80, 1, 17
 _POST_OPERAND: Final = 32768  # times (number of the post-op + 1), with the bits of its second source
@@ -38,17 +44,17 @@ scratch = Scratch()
 class Primitive:
     """A primitive and its frames. `roles` says which argument each memory descriptor is for; scratch memory comes last by itself."""
 
-    def __init__(self, library: Library, descriptor: c_void_p, roles: Sequence[tuple[int, c_void_p]], own: Sequence[c_void_p]) -> None:
-        """Takes the primitive descriptor and the memory descriptors `own` over. Raises OneDNNError.
+    def __init__(self, library: Library, descriptor: c_void_p, roles: Sequence[tuple[int, c_void_p]]) -> None:
+        """Takes the primitive descriptor over. Raises OneDNNError.
 
         Its code is made at the first call; that of the first primitive now.
         """
         self.library = library
         self.handle: c_void_p | None = None
         self.descriptor = descriptor
-        self.own = own
         self.roles = list(roles)
-        self.frames: list[tuple[list[c_void_p], Any]] = []
+        self.frames: list[_Frame] = []
+        self.making = locks.lock()
         wanted = library.primitive_desc_query_md(descriptor, _SCRATCH_MD, 0)
         self.scratch_size = int(library.memory_desc_get_size(wanted)) if wanted else 0
         if self.scratch_size:
@@ -60,59 +66,86 @@ class Primitive:
     def __del__(self) -> None:
         if sys.is_finalizing():
             return
-        for memories, _ in self.frames:
-            for memory in memories:
+        for frame in self.frames:
+            for memory in frame.memories:
                 self.library.memory_destroy(memory)
         if self.handle is not None:
             self.library.primitive_destroy(self.handle)
         self.library.primitive_desc_destroy(self.descriptor)
-        for held in self.own:
-            self.library.memory_desc_destroy(held)
+
+    def make(self) -> None:
+        """Have the code generated now."""
+        self._made()
 
     def _made(self) -> c_void_p:
         """The primitive itself, whose code the library generates now: one that is only asked about never needs it."""
-        with _lock, self.library.limits(SLICES):
+        with self.making, self.library.limits(SLICES):
             if self.handle is None:
                 self.handle = self.library.made(self.library.primitive_create, self.descriptor)
             return self.handle
 
-    def _frame(self) -> tuple[list[c_void_p], Any]:
+    def _frame(self, handle: c_void_p) -> _Frame:
         memories = [self.library.memory(descriptor) for _, descriptor in self.roles]
-        return memories, (Argument * len(memories))(*[Argument(role, m) for (role, _), m in zip(self.roles, memories, strict=True)])
+        return _Frame(self.library, handle, [role for role, _ in self.roles], memories)
 
-    def __call__(self, addresses: Sequence[int], stream: c_void_p | None = None) -> None:
-        """Run on the memory at these addresses, in the order of `roles`. Raises OneDNNError."""
+    def __call__(self, addresses: Sequence[int], stream: c_void_p | None = None) -> bool | None:
+        """Run on the memory at these addresses, in the order of `roles`. Raises OneDNNError.
+
+        Whether the processor's flag "invalid" went up; None: nobody has looked.
+        """
         library = self.library
+        handle = self.handle or self._made()
         try:
             frame = self.frames.pop()
         except IndexError:
-            frame = self._frame()
-        memories, arguments = frame
-        put = library.memory_set_data_handle
-        for memory, place in zip(memories, addresses, strict=False):
-            put(memory, place)
+            frame = self._frame(handle)
         if self.scratch_size:
-            put(memories[-1], scratch.at(self.scratch_size))
-        status = library.primitive_execute(self.handle or self._made(), stream or library.stream, len(memories), arguments)
+            addresses = (*addresses, scratch.at(self.scratch_size))
+        native = driver().primitive
+        if native is None:
+            status, raised = frame.slowly(library, handle, addresses, stream), None
+        else:
+            frame.put(frame.words, c.PRIMITIVE_LIST + 8 * len(addresses), *addresses)
+            found = native(frame.address, stream or library.stream)
+            status, raised = found & c.SAID, found > c.SAID
         self.frames.append(frame)
-        library.check(status, library.primitive_execute)
+        if status:
+            library.check(status, library.primitive_execute)
+        return raised
 
 
-class ConvolutionKey(NamedTuple):
-    """What a convolution is made for.
+def tells_invalid() -> bool:
+    """Whether calls say that the processor's flag went up."""
+    return driver().primitive is not None
 
-    `steps`: post-ops by name. "residual" adds an array like the result, "relu" takes nothing, the others one number per channel.
-    """
 
-    images: tuple[int, int, int, int]  # n, channels, height, width
-    weight: tuple[int, ...]  # out, in / groups, kh, kw
-    groups: int
-    stride: Pair
-    dilation: Pair
-    edges: tuple[Pair, Pair]
-    out: Pair
-    has_bias: bool
-    steps: tuple[str, ...] = ()
+class _Frame:
+    """Memory objects, the list of arguments that names them, and the job that native code is told of them, all in one piece of memory."""
+
+    __slots__ = ("memories", "words", "address", "arguments", "put")
+
+    def __init__(self, library: Library, handle: c_void_p, roles: Sequence[int], memories: list[c_void_p]) -> None:
+        count = len(memories)
+        self.memories = memories
+        objects = [m.value for m in memories]
+        words = self.words = np.empty((c.PRIMITIVE_LIST >> 3) + 4 * count, np.int64)
+        self.address = address(words)
+        self.arguments = self.address + c.PRIMITIVE_LIST + 16 * count
+        head = (library.set_address, library.execute_address, handle.value, self.arguments, count)
+        words[:] = (*head, *objects, *(0,) * count, *[word for pair in zip(roles, objects, strict=True) for word in pair])
+        self.put = _words(count)
+
+    def slowly(self, library: Library, handle: c_void_p, addresses: Sequence[int], stream: c_void_p | None) -> int:
+        """The call without native code: what the library says."""
+        for memory, place in zip(self.memories, addresses, strict=True):
+            library.memory_set_data_handle(memory, place)
+        return int(library.primitive_execute(handle, stream or library.stream, len(self.memories), self.arguments))
+
+
+@functools.cache
+def _words(count: int) -> Any:
+    """What writes so many words into memory, from an offset on."""
+    return struct.Struct(f"<{count}q").pack_into
 
 
 class Convolution:
@@ -120,15 +153,25 @@ class Convolution:
 
     def __init__(self, library: Library, key: ConvolutionKey) -> None:
         """Raises OneDNNError where the library has no vectorised implementation for these shapes."""
+        self.implementation: str
+        self.format: int
+        self.key = key
         n, c, height, width = key.images
         o, per_group, kh, kw = key.weight
-        self.dims: tuple[int, ...] = (key.groups, o // key.groups, per_group, kh, kw) if key.groups > 1 else key.weight
         self.out_shape = n, *key.out, o
         self.flops = 2.0 * n * o * key.out[0] * key.out[1] * per_group * kh * kw
+        self.followed: dict[tuple[str, ...], Convolution | None] = {}  # the same with steps after it, as far as it was asked for
+        inner = as_product(key)
+        if inner is not None:
+            product = Convolution(library, inner)
+            self.implementation, self.format = product.implementation, product.format
+            self.run: Run = InColumns(key, product.run)
+            return
+        dims: tuple[int, ...] = (key.groups, o // key.groups, per_group, kh, kw) if key.groups > 1 else key.weight
         channel = library.dense((1, o, 1, 1), (o, 1, o, o))
         source = library.dense((n, c, height, width), channels_last(c, height, width))
         result = library.dense((n, o, *key.out), channels_last(o, *key.out))
-        any_order, bias = library.dense(self.dims), library.dense((o,), (1,))
+        any_order, bias = library.dense(dims), library.dense((o,), (1,))
         (top, bottom), (left, right) = key.edges
         descriptor = _described(
             library,
@@ -137,18 +180,16 @@ class Convolution:
             + (vector(key.stride), vector([d - 1 for d in key.dilation]), vector((top, left)), vector((bottom, right))),
             [(step, result if step == "residual" else channel) for step in key.steps],
         )
-        self.key = key
-        self.followed: dict[tuple[str, ...], Convolution | None] = {}  # the same with steps after it, as far as it was asked for
         self.implementation = _vectorised(library, descriptor)
         weight = c_void_p(library.primitive_desc_query_md(descriptor, _WEIGHTS_MD, 0))
-        self.format = format_number(library, self.dims, weight)
+        self.format = format_number(library, dims, weight)
         roles = [(SRC, source), (WEIGHTS, weight), (DST, result)]
         if key.has_bias:
             roles.append((BIAS, bias))
         for i, step in enumerate(key.steps):
             if step != "relu":
                 roles.append((_POST_OPERAND * (i + 1) | _SECOND_SOURCE, result if step == "residual" else channel))
-        self.run = Primitive(library, descriptor, roles, (channel, source, result, any_order, bias))
+        self.run = Primitive(library, descriptor, roles)
 
 
 def channels_last(channels: int, height: int, width: int) -> tuple[int, ...]:
@@ -208,12 +249,22 @@ def packed_size(library: Library, number: int) -> int:
     return int(library.memory_desc_get_size(_formats[number][1]))
 
 
+def turned(library: Library, weight: Any, number: int) -> Any:
+    """The weight as its packer takes it: its channels innermost where it is a matrix of what windows hold."""
+    dims = _formats[number][0]
+    if len(dims) > 4 or dims == weight.shape:
+        return weight
+    made = np.empty(dims, weight.dtype)
+    mover(library, weight.shape, True)((address(weight), address(made)))
+    return made
+
+
 def packer(library: Library, number: int) -> Primitive:
     """What brings a plain weight into that order."""
 
     def make() -> Primitive:
         dims, packed = _formats[number]
-        return _reorder(library, library.dense(dims, plain_strides(dims)), library.made(library.memory_desc_clone, packed))
+        return _reorder(library, library.dense(dims, plain_strides(dims)), packed)
 
     made: Primitive = kept(("pack", number), library, make)
     return made
@@ -233,7 +284,7 @@ def mover(library: Library, shape: tuple[int, ...], to_channels_last: bool) -> P
 
 def _reorder(library: Library, source: c_void_p, target: c_void_p) -> Primitive:
     descriptor = _described(library, library.reorder_primitive_desc_create, (source, library.engine, target, library.engine))
-    return Primitive(library, descriptor, [(FROM, source), (TO, target)], (source, target))
+    return Primitive(library, descriptor, [(FROM, source), (TO, target)])
 
 
 def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
@@ -247,6 +298,7 @@ def plain_strides(dims: Sequence[int]) -> tuple[int, ...]:
 # -- kept primitives ------------------------------------------------------------------------------
 
 _kept: OrderedDict[Any, Any] = OrderedDict()
+_making: dict[Any, Any] = {}  # the lock of whoever makes one now
 _dropped = 0
 _lock = locks.lock()
 
@@ -256,17 +308,30 @@ def kept(key: Any, library: Library, make: Callable[[], Any]) -> Any:
     full = (id(library), key)
     found = _kept.get(full)
     if found is None:
-        with _lock:
-            found = _kept.get(full)
-            if found is None:
-                found = _kept[full] = _made(library, make)
-                while len(_kept) > _MAX_KEPT:
-                    _drop_oldest()
+        found = _first(full, library, make)
     else:
         with contextlib.suppress(KeyError):  # another thread has just dropped it
             _kept.move_to_end(full)
     if type(found) is str:
         raise OneDNNError(found)
+    return found
+
+
+def _first(full: Any, library: Library, make: Callable[[], Any]) -> Any:
+    """Make one, while other threads make others; what is being made is waited for."""
+    with _lock:
+        if full in _kept:
+            return _kept[full]
+        making = _making.setdefault(full, locks.lock())
+    with making:
+        found = _kept.get(full)
+        if found is None:
+            found = _made(library, make)
+            with _lock:
+                _kept[full] = found
+                _making.pop(full, None)
+                while len(_kept) > _MAX_KEPT:
+                    _drop_oldest()
     return found
 
 

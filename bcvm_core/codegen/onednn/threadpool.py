@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
-from typing import Any, Final
+from typing import Final
 
 from ..stencils import crew as crews
 from ..stencils.crew_code import POOL_COUNT, POOL_CREW, POOL_PART
 from ..stencils.driver import driver
+from .columns import Run
 from .library import SLICES, Library
 
 _RATE: Final = 100.0  # operations of a convolution per nanosecond, on one core
@@ -50,12 +52,14 @@ def stream(library: Library) -> c_void_p | None:
     return _pool(library).stream if library.has_pool and driver().addresses else None
 
 
-def run(library: Library, call: Any, operations: float) -> None:
-    """`call(stream)` with the parts on several threads where that is worth it, else with the library's own stream."""
+def run(library: Library, primitive: Run, places: Sequence[int], operations: float) -> bool | None:
+    """`primitive(places)` with its parts on several threads where that is worth it, else in this one. Raises OneDNNError."""
+    if not library.has_pool:
+        with library.limits(1):
+            return primitive(places)
     crew = crews.crew
-    if not library.has_pool or not crew.worth(operations / _RATE):
-        call(library.stream)
-        return
+    if not crew.worth(operations / _RATE):
+        return primitive(places)
     pool = _pool(library)
     pool.set(crew.block)
-    call(pool.stream)
+    return primitive(places, pool.stream)

@@ -19,7 +19,7 @@ from ..loops import address
 from ..scratch import aligned
 from .digest import digest
 from .library import Library
-from .primitives import packed_size, packer
+from .primitives import packed_size, packer, turned
 
 _Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,8 @@ class Packed:
         self.generation = 0  # of the watch, in which the digest was right
         self.edges = b""
         with library.limits(1):
-            packer(library, order)((address(weight), self.address))
+            plain = turned(library, weight, order)
+            packer(library, order)((address(plain), self.address))
 
     def is_unwritten(self, start: int, size: int) -> bool:
         """Whether the weight's memory is known to hold what it held when its digest was right."""

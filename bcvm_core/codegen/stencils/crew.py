@@ -7,6 +7,7 @@ while: nothing but time depends on who runs a part.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -36,6 +37,7 @@ _ROW_NS: Final = 1_000_000  # short calls are in a row when no more than this li
 _LATE_NS: Final = 100_000
 _QUIET_NS: Final = (20_000_000, 2_000_000_000)  # for how long short calls stay alone: at first, and at most
 _MEMBERS_MAX: Final = 256
+_APART_MAX: Final = 4  # where there are more threads, and so more cores, the system finds one that is free
 _CALL: Final = struct.Struct("<21q")
 
 
@@ -84,6 +86,9 @@ class Crew:
         self._members = 1
         self._last = self._debt = 0
         self._run: Any = None
+        self._threads: list[threading.Thread] = []
+        self._beside = -1  # the core of whoever called last
+        self.spared = 0  # how many other threads have work of ours to do meanwhile: a part that waits for their core would hold up all
 
     @property
     def members(self) -> int:
@@ -95,11 +100,24 @@ class Crew:
         """The address of the memory; the threads are there."""
         if self._members < threads.cores():
             self._start()
+        if 0 < len(self._threads) < _APART_MAX:
+            self._keep_apart()
         return self._block
+
+    def _keep_apart(self) -> None:
+        """Keep the threads off the core of whoever calls: where both sleep in between the system may wake them on one and the same."""
+        cpu = _cpu()()
+        if cpu == self._beside or cpu < 0:
+            return
+        self._beside = cpu
+        others = os.sched_getaffinity(0) - {cpu}
+        for thread in self._threads if others else ():
+            with contextlib.suppress(OSError):  # a thread that has ended, or a core that was taken away
+                os.sched_setaffinity(thread.native_id or 0, others)
 
     def worth(self, ns: float) -> bool:
         """Whether a call that would take so long alone is better shared out now."""
-        if ns < SHARED_NS or threads.cores() == 1 or not driver().addresses:
+        if ns < SHARED_NS or self.spared > 0 or threads.cores() == 1 or not driver().addresses:
             return False
         if ns >= LARGE_NS:
             return True
@@ -114,6 +132,11 @@ class Crew:
         self._debt = int(ns) + (self._debt if now - self._last < _ROW_NS else 0)
         self._last = now
         return self._debt >= 2 * WAKE_NS
+
+    def spare(self, more: int) -> None:
+        """One more (1) or less (-1) has work of ours to do beside the calls."""
+        with self._lock:
+            self.spared += more
 
     def run(self, function: int, rows: Any, moved: Moved = NOTHING, ns: float = 0.0, several: bool = True) -> None:
         """function(*row[:6]) for each row of an int64 table of `SIZE` columns, in any order, by all threads, or (not `several`) by the
@@ -158,9 +181,18 @@ class Crew:
                     thread.start()
                 except RuntimeError:  # the interpreter is shutting down, or there are no more threads
                     return
+                self._threads.append(thread)
+                self._beside = -1
 
 
 _ZEROS: Final = (0,) * 13
+
+
+@cache
+def _cpu() -> Any:
+    """What says on which core the calling thread runs."""
+    found = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+    return found if found is not None and hasattr(os, "sched_setaffinity") else lambda: -1
 
 
 @cache

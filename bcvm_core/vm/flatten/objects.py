@@ -30,6 +30,9 @@ class Joined(Protocol):
     def prepare(self, weight: Any, *numbers: Any) -> Any:
         """What its call needs of the weight and the numbers per channel or column."""
 
+    def lead(self, others: Sequence[Any], pools: Sequence[convolutions.Pool]) -> None:
+        """Told once which groups follow in the program, and of all its maxima of windows."""
+
     def ahead(self, operand: Any, *ready: Any) -> Any:
         """The results of this and other groups of the same operand, from what they prepared, for their calls to find; or None."""
 

@@ -223,6 +223,10 @@ class _StepWriter:
         found += linears.find(self.program, barred, frozenset(self.kept | self._captured()), segments)
         for group in found:
             self._join(group)
+        joined = [self.space[f"j{group.pcs[0]}"] for group in found if self.groups.get(group.pcs[0]) is group]
+        pools = convolutions.pools(self.program) if joined else []
+        for k, call in enumerate(joined):
+            call.lead(joined[k + 1 :], pools)
         products = [e for e in self._epilogues(segments) if self.groups.keys().isdisjoint(e.pcs)]
         mixed = chains.around(self.program, barred.union(self.groups, *(e.pcs for e in products)), segments)
         return [

@@ -218,3 +218,26 @@ def test_sharing_is_forced_in_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     assert crews.crew.worth(0)
     share(monkeypatch, float("inf"))
     assert not crews.crew.worth(1e18)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads can't be kept on cores here")
+def test_threads_are_kept_off_the_core_of_whoever_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, moved = [0], []
+
+    class Thread:
+        native_id = 7
+
+    own = crews.Crew()
+    own._threads, own._members = [Thread()], 2  # type: ignore[list-item]
+    monkeypatch.setattr(threads, "cores", lambda: 2)
+    monkeypatch.setattr(crews, "_cpu", lambda: lambda: here[0])
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *args: moved.append(args))
+    for cpu in (0, 0, 1, 1, -1, 0):
+        here[0] = cpu
+        assert own.block == 0
+    assert moved == [(7, {1}), (7, {0}), (7, {1})]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {1})
+    here[0] = 1
+    assert own.block == 0
+    assert len(moved) == 3  # there is no other core

@@ -1,0 +1,1 @@
+"""Maxima of windows of images as machine code of our own."""
