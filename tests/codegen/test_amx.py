@@ -62,7 +62,7 @@ def times(a: Any, b: Any) -> Any:
 
 @pytest.mark.parametrize("order", ["weight", "rows"])
 @pytest.mark.parametrize("depth", [32, 33, 63, 100, 256, 257, 300, 1030])
-@pytest.mark.parametrize("rows", [65, 81, 127])
+@pytest.mark.parametrize("rows", [48, 65, 81, 127])
 def test_bits_are_those_of_the_definition(rows: int, depth: int, order: str) -> None:
     a, w = data((rows, depth), 1), data((wide(depth, rows % 40), depth), 2)
     b = w.T if order == "weight" else np.ascontiguousarray(w.T)
@@ -91,7 +91,7 @@ def test_more_rows_than_one_plan_takes() -> None:
     np.testing.assert_array_equal(times(a, w.T)[some], by_unit(a[some], w.T))
 
 
-@given(st.integers(65, 140), st.integers(32, 600), st.integers(0, 60), st.integers(0, 2**31), st.sampled_from([0.0, 1e-3, 0.02, 0.5]))
+@given(st.integers(48, 140), st.integers(32, 600), st.integers(0, 60), st.integers(0, 2**31), st.sampled_from([0.0, 1e-3, 0.02, 0.5]))
 def test_special_values(rows: int, depth: int, more: int, seed: int, share_of: float) -> None:
     a = sprinkled(data((rows, depth), seed), SPECIAL, share_of, seed + 1)
     w = sprinkled(data((wide(depth, more), depth), seed + 2), SPECIAL, share_of * (seed % 3) / 50, seed + 3)
@@ -110,8 +110,8 @@ def test_rows_have_no_say_in_each_other() -> None:
     with np.errstate(all="ignore"):
         whole = times(a, w.T)
         for row in (0, 63, 199):
-            alone = times(np.repeat(a[row : row + 1], 66, 0), w.T)
-            np.testing.assert_array_equal(alone, np.repeat(whole[row : row + 1], 66, 0))
+            alone = times(np.repeat(a[row : row + 1], 50, 0), w.T)
+            np.testing.assert_array_equal(alone, np.repeat(whole[row : row + 1], 50, 0))
         np.testing.assert_array_equal(times(a[::2][:90], w.T), whole[::2][:90])
 
 
@@ -172,12 +172,13 @@ def test_a_weight_that_turns_odd_is_seen() -> None:
 
 def test_which_products_the_unit_takes() -> None:
     w = data((512, 256), 1)
-    assert jobs.unit(65, w.T)
-    assert not jobs.unit(64, w.T)
-    assert not jobs.unit(65, w[:511].T)
-    assert not jobs.unit(65, w.astype(np.float64).T)
-    assert not jobs.unit(65, data((5000, 31)).T)
-    assert not jobs.unit(65, w.T[None])
+    least = jobs.AMX_ROWS
+    assert jobs.unit(least, w.T)
+    assert not jobs.unit(least - 1, w.T)
+    assert not jobs.unit(least, w[:511].T)
+    assert not jobs.unit(least, w.astype(np.float64).T)
+    assert not jobs.unit(least, data((5000, 31)).T)
+    assert not jobs.unit(least, w.T[None])
 
 
 def test_narrower_vectors_have_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:
