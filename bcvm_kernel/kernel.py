@@ -7,6 +7,7 @@ in a notebook. What BCVM adds to it hangs on two hooks (`shell.attach`).
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -72,6 +73,12 @@ class BcvmKernel(IPythonKernel):
         self.shell_handlers["comm_msg"] = self._comm_msg
         self.cells = load_in_kernel(self.shell)
         self.notice = FirstCellNotice(self, self.cells)
+
+    def start(self) -> None:
+        """Begin to serve requests. What is there by now stays, so no collection of the user's garbage goes through it."""
+        super().start()  # type: ignore[no-untyped-call]
+        gc.collect()  # what is garbage already would stay, too
+        gc.freeze()
 
     @property
     def banner(self) -> str:  # type: ignore[override]

@@ -113,6 +113,10 @@ class ChainSite(FusedSite):
             self._remember(key, None)
             self._refuse(str(error))
             return None
+        if kind not in self.chains and len(values) == 1:  # one row along an axis is no reason for another chain
+            fitting = next((made for made in list(self.chains.values()) if made is not None and made.fits(tuple(values))), None)
+            if fitting is not None:
+                return fitting
         if kind not in self.chains:
             now = time.perf_counter_ns()
             if now < self.retry_ns:

@@ -180,12 +180,19 @@ class Chain:
     # -- calls from Python ----------------------------------------------------------------------
 
     def fits(self, arrays: tuple[Any, ...]) -> bool:
-        """Whether arrays are of the kind that the plan is for, wherever their elements lie."""
+        """Whether arrays are of the kind that the plan is for, wherever their elements lie.
+
+        The number of rows along an axis is no matter of the kind where nothing is broadcast against it: one is as good as several.
+        """
         plan = self.plan
+        free = (1 << plan.ndim - plan.inner) - 1 if len(plan.presence) == 1 else 0
         if len(arrays) != len(plan.presence):
             return False
         for x, dtype, present in zip(arrays, plan.dtypes, plan.presence, strict=False):
-            if type(x) is not np.ndarray or x.dtype != dtype or presence_of(x, plan.ndim) != present:
+            if type(x) is not np.ndarray or x.dtype != dtype:
+                return False
+            bits, axes = presence_of(x, plan.ndim)
+            if axes != present[1] or bits | free != present[0] | free:
                 return False
         return True
 

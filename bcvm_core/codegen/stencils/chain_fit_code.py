@@ -69,6 +69,10 @@ def chain_fit(desc: int, args: int, t: int) -> int:
     """Fill in a run for some arrays: the number of elements of the full shape; 0 or less where they are not what the chain is for."""
     count = load64(desc + D_INPUTS)
     ndim = load64(desc + X_NDIM)
+    first = ndim - load64(desc + X_INNER)
+    free = 0
+    if count == 1:
+        free = (1 << first) - 1
     ndarray = load64(load64(desc + D_RUNTIME) + R_NDARRAY)
     k = 0
     while k < count:
@@ -77,7 +81,7 @@ def chain_fit(desc: int, args: int, t: int) -> int:
             return 0
         if load64(x + DESCR) != load64(desc + D_OPERANDS + OPERAND_SIZE * k) or load32(x + FLAGS) & IS_ALIGNED == 0:
             return 0
-        if load32(x + NDIM) > ndim or presence(x, ndim) != load64(desc + X_PRESENT + 8 * k):
+        if load32(x + NDIM) > ndim or (presence(x, ndim) | free) != (load64(desc + X_PRESENT + 8 * k) | free):
             return 0
         k = k + 1
     shape = t + T_SHAPE
@@ -86,7 +90,6 @@ def chain_fit(desc: int, args: int, t: int) -> int:
         return 0
     strides = t + T_STRIDES
     spread(args, count, ndim, shape, strides)
-    first = ndim - load64(desc + X_INNER)
     k = first
     while k < ndim:
         wanted = load64(desc + X_LENGTHS + 8 * (k - first))

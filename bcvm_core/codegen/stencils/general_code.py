@@ -20,6 +20,7 @@ from .offsets import (
     D_RUNTIME,
     DATA,
     DIMS,
+    GATHERED_MAX,
     J_CODE,
     J_CONSTANTS,
     J_CONTEXT,
@@ -93,6 +94,10 @@ def general(desc: int, args: int, nargs: int) -> int:
         store64(sizes + 8 * k, size)
         k = k + 1
     code = find_code(desc, mask)
+    if code == 0 and left == 1 and n <= GATHERED_MAX:
+        code = code_within(desc, mask)
+        if code != 0:
+            gather(mask & (-1 - load64(code)), count, modes)
     if code == 0:
         return slow(desc, args, nargs)
     results = stack(128)
@@ -159,6 +164,29 @@ def find_code(desc: int, mask: int) -> int:
         if load64(at) == mask:
             return at
         at = at + CODE_SIZE
+        k = k + 1
+    return 0
+
+
+def code_within(desc: int, mask: int) -> int:
+    """A code that takes some of these inputs as repeated, and no others; 0 when there is none. The rest must be gathered for it."""
+    codes = load64(desc + D_CODES)
+    at = desc + D_CODE
+    k = 0
+    while k < codes:
+        if load64(at) & (-1 - mask) == 0:
+            return at
+        at = at + CODE_SIZE
+        k = k + 1
+    return 0
+
+
+def gather(mask: int, count: int, modes: int) -> int:
+    """Let these inputs (bits) be copied, element for element, before the kernel reads them."""
+    k = 0
+    while k < count:
+        if mask & (1 << k):
+            store64(modes + 8 * k, 1)
         k = k + 1
     return 0
 

@@ -271,7 +271,7 @@ class FusedKernel:
                 modes.append(0)
             else:
                 modes.append(0 if inner == size else 1 if k < count else 2)
-        code = self.code(repeated)
+        code = self._code_for(repeated, dims, modes)
         common = (code, self.constants, modes, sizes, self._driver.mode())  # pieces run in the mode of the caller
         elements = 1
         for dim in dims:
@@ -285,6 +285,17 @@ class FusedKernel:
         if alone and elements <= piece:
             return common, [(pointers, dims, strides)]
         return common, list(split(pointers, dims, strides, piece))
+
+    def _code_for(self, repeated: int, dims: list[int], modes: list[int]) -> Code:
+        """The code for repeated inputs; few elements go through code that is there, and `modes` are changed (as in `general_code.py`)."""
+        if repeated not in self.codes and len(dims) == 1 and dims[0] <= c.GATHERED_MAX:
+            for mask, code in sorted(self.codes.items()):
+                if not mask & ~repeated:
+                    for k in range(len(self.inputs)):
+                        if (repeated & ~mask) >> k & 1:
+                            modes[k] = 1
+                    return code
+        return self.code(repeated)
 
     def shared(self, elements: int) -> bool:
         """Whether a call of so many elements is one for several threads now."""

@@ -52,6 +52,7 @@ D_CODES: Final = 72  # how many codes follow
 D_CODE: Final = 80  # per code: which inputs are repeated (bits), address, bytes of context
 CODE_SIZE: Final = 24
 CODES_MAX: Final = 6
+GATHERED_MAX: Final = 256  # calls on no more elements don't wait for code of their own: inputs of one element are copied out for other code
 D_OPERANDS: Final = 224  # per operand, inputs first: address of its dtype, bytes of an element
 OPERAND_SIZE: Final = 16
 MAX_OPERANDS: Final = 16
