@@ -125,6 +125,10 @@ def test_memory_is_bounded_and_what_fits_stays(_own: kept.KeptWeights) -> None:
             times(x, model[5])  # the others are idle meanwhile
         assert _own.packs == 5
         assert _own.held == 4 * one
+        large = data((2048, 256), 8)
+        for _ in range(60):  # too large for all of the memory: it takes nobody's place
+            times(x, large)
+        assert (_own.packs, _own.held) == (5, 4 * one)
     with config.override(packed_bytes=0):
         fresh = data((256, 256), 9)
         for _ in range(3):

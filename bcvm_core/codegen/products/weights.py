@@ -119,7 +119,7 @@ class KeptWeights:
         with self._lock:
             while self.held + size > limit and self._known:
                 key, oldest = min(self._known.items(), key=lambda item: item[1].used)
-                if self.held <= limit and self.asked - oldest.used <= _ROUNDS * len(self._known):
+                if self.held <= limit and (size > limit or self.asked - oldest.used <= _ROUNDS * len(self._known)):
                     return False
                 del self._known[key]
                 self.held -= oldest.size
