@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcvm_core import config
-from bcvm_core.codegen import loader, loops, store, templates
+from bcvm_core.codegen import loader, loops, scratch, store, templates
 from bcvm_core.codegen.products import amx as amx_ir
 from bcvm_core.codegen.products import amx_code, jobs, matrices, product
 from bcvm_core.codegen.stencils import offsets, threads
@@ -156,6 +156,21 @@ def test_a_bias_comes_after_numbers_that_were_left_out() -> None:
     for _ in range(3):
         (made,), _events = matrices.together(((plan, x, w.T, matrices.More(bias)),))
         np.testing.assert_array_equal(made, times(x, w.T) + bias)
+
+
+@pytest.mark.parametrize("stale", [0x7F800001, 0x7F7FFFFF, 1])  # a signalling NaN, the largest number, the least one
+def test_a_bias_of_columns_that_fill_no_panel_takes_nothing_from_old_memory(monkeypatch: pytest.MonkeyPatch, stale: int) -> None:
+    x, w, bias = data((70, 300), 1), data((517, 300), 2), data(517, 5)
+    plan = matrices.plan_of(x, w.T)
+    assert plan is not None
+    memory = scratch.Scratch()
+    monkeypatch.setattr(jobs, "scratch", memory)
+    memory.at(plan.layout.size)
+    start = memory.address - loops.address(memory.memory)
+    memory.memory[start : start + plan.layout.size].view(np.uint32)[:] = stale
+    made = np.empty(plan.shape, F32)
+    assert not plan.into((plan, x, w.T, matrices.More(bias)), made) & offsets.EVENTS
+    np.testing.assert_array_equal(made, times(x, w.T) + bias)
 
 
 def test_a_weight_that_turns_odd_is_seen() -> None:

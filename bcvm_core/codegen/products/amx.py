@@ -20,10 +20,14 @@ from typing import Any, Final
 from ...devices import amx
 from .. import store
 from ..loops import MAKERS, Loop
-from .amx_code import BAND, BAND_MARKS, CHUNK, PANEL, TERMS, W_BIAS, W_DONE, W_EACH, W_FAR, W_FROM, W_LEFT, W_SUMS, W_SUMS_ROW, W_TO
+from .amx_code import CHUNK, PANEL, TERMS, W_BIAS, W_DONE, W_EACH, W_FAR, W_FROM, W_LEFT, W_SUMS, W_SUMS_ROW, W_TO
+from .amx_mend import ROW_MARKS, mended
+from .amx_mend import F as _F
+from .amx_mend import V as _V
 
 OP: Final = "amx"
-NAMES: Final = ("start", "stop", "rows", "marked_rows", "columns", "marked_columns", "one", "two", "term")  # in the order of `job_code.X_*`
+# in the order of `job_code.X_*`
+NAMES: Final = ("start", "stop", "rows", "marked_rows", "columns", "marked_columns", "one", "two", "mended")
 _WITH: Final = {  # the words of what comes with a tile
     "from": W_FROM,
     "to": W_TO,
@@ -38,13 +42,10 @@ _WITH: Final = {  # the words of what comes with a tile
 _POINTERS: Final = ("from", "to", "from_sums", "bias")
 _LEVEL: Final = "x86-64-v4"  # panels are as wide as two of its registers
 _LANES: Final = 16
-_V: Final = f"<{_LANES} x i32>"
-_F: Final = f"<{_LANES} x float>"
 _HALVES: Final = f"<{2 * _LANES} x i16>"
 _PART: Final = 1024  # bytes of a register of the unit
 _LOW: Final = (127 - 51) << 24  # the least number that is split, shifted over its sign,
 _SPAN: Final = 101 << 24  # and how far up they go
-_ROW_MARKS: Final = (BAND_MARKS - 64) // BAND  # bytes of the marks of a row
 _FEATURES: Final = "-prefer-256-bit,+amx-tile,+amx-bf16"
 
 
@@ -102,7 +103,7 @@ def module() -> str:
             *split,
             *_tile("one", 1),
             *_tile("two", 2),
-            *_term(),
+            *mended(),
             *_outside(),
             f'attributes #0 = {{ nounwind "target-features"="{_FEATURES}" }}',
         ]
@@ -239,7 +240,7 @@ def _rows(marked: bool) -> Iterator[str]:
         "next:",
         "  %px1 = getelementptr i8, ptr %px, i64 %xs",
         "  %pt1 = getelementptr i8, ptr %pt, i64 64",
-        *([f"  %pm1 = getelementptr i8, ptr %pm, i64 {_ROW_MARKS}"] * marked),
+        *([f"  %pm1 = getelementptr i8, ptr %pm, i64 {ROW_MARKS}"] * marked),
         "  %r1 = add i64 %r, 1",
         "  %again = icmp slt i64 %r1, %rows",
         "  br i1 %again, label %row, label %done",
@@ -421,24 +422,6 @@ def _products(bands: int) -> Iterator[str]:
                     yield f"  call void @llvm.x86.tileloadd64(i8 {5 + other}, ptr %b{other}, i64 64)"
                 sums = band if part == other == 0 else 2 + band
                 yield f"  call void @llvm.x86.tdpbf16ps(i8 {sums}, i8 4, i8 {5 + other})"
-
-
-def _term() -> Iterator[str]:
-    """term(lanes, x, b, c): c + x b in the place of c, in some lanes of 16 columns. A number of its own, as a multiply-add."""
-    yield from (
-        "define void @term(i64 %lanes, ptr %x, ptr %b, ptr %c) #0 {",
-        f"  %word = trunc i64 %lanes to i{_LANES}",
-        f"  %bits = bitcast i{_LANES} %word to <{_LANES} x i1>",
-        "  %a = load float, ptr %x, align 4",
-        f"  %i = insertelement {_F} poison, float %a, i32 0",
-        f"  %w = shufflevector {_F} %i, {_F} poison, {_V} zeroinitializer",
-        *(f"  %{v}0 = load {_F}, ptr %{v}, align 4" for v in ("b", "c")),
-        f"  %n = call {_F} @llvm.fma.v{_LANES}f32({_F} %w, {_F} %b0, {_F} %c0)",
-        f"  %s = select <{_LANES} x i1> %bits, {_F} %n, {_F} %c0",
-        f"  store {_F} %s, ptr %c, align 4",
-        "  ret void",
-        "}",
-    )
 
 
 def _outside() -> Iterator[str]:

@@ -33,9 +33,9 @@ from .job_code import (
     X_COLUMNS,
     X_MARKED_COLUMNS,
     X_MARKED_ROWS,
+    X_MENDED,
     X_ONE,
     X_ROWS,
-    X_TERM,
     X_TWO,
 )
 from .panels_code import pack_columns
@@ -245,6 +245,9 @@ def amx_bias(job: int, column: int, start: int) -> int:
     k = column
     while k < load64(job + P_COLUMNS):
         store32(padded + 4 * (k - column), load32(bias + 4 * (k - column)))
+        k = k + 1
+    while k < column + PANEL:
+        store32(padded + 4 * (k - column), 0)  # what stands there must not look like an event
         k = k + 1
     return padded
 
@@ -456,24 +459,9 @@ def amx_mend(job: int, first: int, band: int, count: int, start: int, marks: int
     if rows > BAND:
         rows = BAND
     terms = amx_terms(job, start)
-    own = load64(marks + ANY)
+    a_row = load64(job + P_A_ROW)
+    a = load64(job + P_A) + (first + band) * a_row + start * 4
     columns = load64(job + P_PACKED_B) + B_MARKS
-    term = load64(load64(job + P_AMX) + X_TERM)
-    a = load64(job + P_A) + (first + band) * load64(job + P_A_ROW) + start * 4
-    row = 0
-    while row < rows:
-        k = 0
-        while k < terms:
-            lanes = 0
-            if hard:
-                lanes = load32(columns + 4 * k)
-            if own and (load32(marks + 4 * (k >> 5)) >> (k & 31)) & 1:
-                lanes = -1
-            if lanes:
-                call(term, lanes, a + 4 * k, b + k * b_row, c)
-            k = k + 1
-        marks = marks + 32
-        a = a + load64(job + P_A_ROW)
-        c = c + c_row
-        row = row + 1
+    mended = load64(load64(job + P_AMX) + X_MENDED)
+    call(mended, rows, a, a_row, terms, b, b_row, c, c_row, marks, load64(marks + ANY), columns, hard)
     return 0
