@@ -48,7 +48,7 @@ _SOURCES: Final = (
     ),
     *(f"codegen/rows/{name}.py" for name in ("code", "types", "passes", "recipes", "columns", "column_recipes")),
     *(f"codegen/attention/{name}.py" for name in ("kernel", "moves", "steps", "tiles")),
-    *(f"codegen/products/{name}.py" for name in ("tiles", "amx", "*_code")),
+    *(f"codegen/products/{name}.py" for name in ("tiles", "amx*", "*_code")),
     *(f"codegen/pooling/{name}.py" for name in ("maxima", "maxima_code")),
     "ops/algorithms.py",
     "ops/algorithms_f32.py",

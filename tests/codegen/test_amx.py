@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bcvm_core import config
 from bcvm_core.codegen import loader, loops, scratch, store, templates
 from bcvm_core.codegen.products import amx as amx_ir
-from bcvm_core.codegen.products import amx_code, jobs, matrices, product
+from bcvm_core.codegen.products import job_code, jobs, matrices, product
 from bcvm_core.codegen.stencils import offsets, threads
 from bcvm_core.devices import amx
 from bcvm_core.ops import chains
@@ -221,7 +221,7 @@ def test_the_environment_says_so_too() -> None:
 
 
 def test_numbers_of_the_definition() -> None:
-    assert amx_code.DEPTH == DEPTH == chains.DEPTH
+    assert job_code.DEPTH == DEPTH == chains.DEPTH
 
 
 # -- errors and events ------------------------------------------------------------------------------

@@ -7,9 +7,38 @@ afterwards. As in `panels_code.py`, sums of `DEPTH` terms are added to the resul
 
 from __future__ import annotations
 
-from typing import Final
-
-from ..stencils.native import call, get_status, load32, load64, set_status, stack, store32, store64
+from ..stencils.native import call, load32, load64, store32, store64
+from .amx_memory_code import (
+    ANY,
+    B_BIAS,
+    B_HELD,
+    B_MARKS,
+    B_NOTHING,
+    B_PLACE,
+    B_READY,
+    B_SPLIT,
+    B_SUMS,
+    B_WITH,
+    BAND,
+    BAND_MARKS,
+    CHUNK,
+    HELD,
+    PANEL,
+    SIDE,
+    TALL,
+    TERMS,
+    W_BIAS,
+    W_DONE,
+    W_EACH,
+    W_FAR,
+    W_FROM,
+    W_LEFT,
+    W_SUMS,
+    W_SUMS_ROW,
+    W_TO,
+    WIDE,
+)
+from .amx_split_code import amx_marks, amx_parts, amx_split_marked, amx_split_plain, amx_split_rows, amx_split_whole_rows, amx_terms
 from .job_code import (
     DEPTH,
     P_A,
@@ -27,144 +56,13 @@ from .job_code import (
     P_DIRECT,
     P_EDGE,
     P_KEPT,
-    P_PACKED_A,
     P_PACKED_B,
     P_ROWS,
-    X_COLUMNS,
-    X_MARKED_COLUMNS,
-    X_MARKED_ROWS,
     X_MENDED,
     X_ONE,
-    X_ROWS,
     X_TWO,
 )
 from .panels_code import pack_columns
-
-BAND: Final = 16  # rows of a register of the unit,
-WIDE: Final = 16  # columns,
-TERMS: Final = 32  # and terms of a sum: a chunk of the depth
-CHUNK: Final = 3072  # bytes of the parts of a register's numbers for so many terms
-BAND_MARKS: Final = 576  # bytes that say which numbers of a band were left out: a word of bits per row and chunk; in the end, whether any
-ANY: Final = 512
-TALL: Final = 256  # rows whose parts stay near while all tiles of a block pass
-PANEL: Final = 32  # columns of a panel of b, as `panels_code.py` packs it: two tiles
-B_SPLIT: Final = 32768  # within the memory for columns, behind a panel of them: parts of two tiles, of one that is multiplied and the next,
-SIDE: Final = 24576
-B_MARKS: Final = 81920  # which numbers of a tile were left out,
-B_ZERO: Final = 82944  # zeros,
-B_SUMS: Final = 83072  # sums of two tiles, as the unit gives them,
-B_READY: Final = 87168  # what is split already: the address of a tile's numbers, 0 for none, and where its parts are;
-B_PLACE: Final = 87176
-B_WITH: Final = 87184  # and what is split while a tile is multiplied
-B_NOTHING: Final = 87296  # -0.0 for each column of a tile: nothing changes when it is added,
-B_BIAS: Final = 87360  # the bias of a panel that is not full,
-B_HELD: Final = 87488  # and sums of two tiles that are not complete
-HELD: Final = 16384
-NOTHING: Final = -9223372034707292160  # twice -0.0
-B_BYTES: Final = 120256
-W_FROM: Final = 0  # of this: where its numbers are, two steps of the depth in 256 bytes,
-W_TO: Final = 8  # where their parts go,
-W_DONE: Final = 16  # so many pairs of steps are done
-W_LEFT: Final = 24  # and so many left,
-W_EACH: Final = 32  # of which so many with each chunk,
-W_FAR: Final = 40  # and how far from there what is asked for;
-W_SUMS: Final = 48  # where the sums are to which those of a tile are added,
-W_SUMS_ROW: Final = 56  # and how far their rows are apart;
-W_BIAS: Final = 64  # and what is added to complete sums
-
-
-def amx_begin(job: int) -> int:
-    """What comes before the first block."""
-    zero = load64(job + P_PACKED_B) + B_ZERO
-    k = 0
-    while k < 128:
-        store64(zero + k, 0)
-        k = k + 8
-    nothing = load64(job + P_PACKED_B) + B_NOTHING
-    k = 0
-    while k < 64:
-        store64(nothing + k, NOTHING)
-        k = k + 8
-    store64(load64(job + P_PACKED_B) + B_READY, 0)
-    if load64(job + P_AHEAD) and load64(job + P_ROWS) <= TALL:
-        amx_split_whole_rows(job, 0, load64(job + P_ROWS))
-    return 0
-
-
-def amx_split_whole_rows(job: int, first: int, count: int) -> int:
-    """Split some rows over all the depth."""
-    start = 0
-    while start < load64(job + P_DEPTH):
-        amx_split_rows(job, first, count, start)
-        start = start + DEPTH
-    return 0
-
-
-def amx_bands(rows: int) -> int:
-    """How many bands there are."""
-    return (rows + BAND - 1) >> 4
-
-
-def amx_terms(job: int, start: int) -> int:
-    """Terms of the piece of the depth that begins at `start`."""
-    count = load64(job + P_DEPTH) - start
-    if count > DEPTH:
-        count = DEPTH
-    return count
-
-
-def amx_together(job: int) -> int:
-    """So many bands are split at a time."""
-    bands = amx_bands(load64(job + P_ROWS))
-    if bands > TALL >> 4:
-        bands = TALL >> 4
-    return bands
-
-
-def amx_parts(job: int, start: int) -> int:
-    """Where the split rows of a piece of the depth are."""
-    place = load64(job + P_PACKED_A)
-    if load64(job + P_AHEAD):
-        place = place + (start >> 5) * CHUNK * amx_together(job)
-    return place
-
-
-def amx_marks(job: int, start: int) -> int:
-    """Where the marks of these rows are."""
-    bands = amx_together(job)
-    chunks = (load64(job + P_DEPTH) + TERMS - 1) >> 5
-    if load64(job + P_AHEAD):
-        return load64(job + P_PACKED_A) + chunks * CHUNK * bands + (start >> 8) * bands * BAND_MARKS
-    if chunks > DEPTH >> 5:
-        chunks = DEPTH >> 5
-    return load64(job + P_PACKED_A) + chunks * CHUNK * bands
-
-
-def amx_split_rows(job: int, first: int, count: int, start: int) -> int:
-    """Split some rows of a over one piece of the depth."""
-    terms = amx_terms(job, start)
-    to = amx_parts(job, start)
-    marks = amx_marks(job, start)
-    stride = load64(job + P_A_ROW)
-    source = load64(job + P_A) + first * stride + start * 4
-    split = load64(load64(job + P_AMX) + X_ROWS)
-    scratch = stack(8)
-    status = get_status(scratch)
-    row = 0
-    while row < count:
-        rows = count - row
-        if rows > BAND:
-            rows = BAND
-        left_out = call(split, rows, source, stride, terms, to)
-        if left_out:
-            set_status(scratch, status)
-            call(load64(load64(job + P_AMX) + X_MARKED_ROWS), rows, source, stride, terms, to, marks)
-        store64(marks + ANY, left_out)
-        source = source + BAND * stride
-        to = to + ((terms + TERMS - 1) >> 5) * CHUNK
-        marks = marks + BAND_MARKS
-        row = row + BAND
-    return 0
 
 
 def amx_block(job: int, column: int, width: int) -> int:
@@ -377,57 +275,6 @@ def amx_far(job: int, terms: int) -> int:
 def amx_pairs(rows: int) -> int:
     """How many pairs of bands there are."""
     return (rows + 2 * BAND - 1) >> 5
-
-
-def amx_split_plain(job: int, b: int, terms: int, to: int) -> int:
-    """Split one tile of a kept panel, of numbers that all can be."""
-    split = load64(load64(job + P_AMX) + X_COLUMNS)
-    zero = load64(job + P_PACKED_B) + B_ZERO
-    row = PANEL * 4
-    k = 0
-    while k < terms:
-        pairs = (terms - k) >> 1
-        if pairs >= BAND:
-            call(split, BAND, b, b + row, 2 * row, to)
-        else:
-            if pairs:
-                call(split, pairs, b, b + row, 2 * row, to)
-            if (terms - k) & 1:
-                call(split, 1, b + 2 * pairs * row, zero, 0, to + 64 * pairs)
-                pairs = pairs + 1
-            if pairs < BAND:
-                call(split, BAND - pairs, zero, zero, 0, to + 64 * pairs)
-        b = b + TERMS * row
-        to = to + CHUNK
-        k = k + TERMS
-    return 0
-
-
-def amx_split_marked(job: int, b: int, b_row: int, terms: int) -> int:
-    """Split one tile of columns; whether numbers were left out."""
-    split = load64(load64(job + P_AMX) + X_MARKED_COLUMNS)
-    to = load64(job + P_PACKED_B) + B_SPLIT
-    marks = load64(job + P_PACKED_B) + B_MARKS
-    zero = load64(job + P_PACKED_B) + B_ZERO
-    hard = 0
-    k = 0
-    while k < terms:
-        pairs = (terms - k) >> 1
-        if pairs >= BAND:
-            hard = hard | call(split, BAND, b, b + b_row, 2 * b_row, to, marks)
-        else:
-            if pairs:
-                hard = hard | call(split, pairs, b, b + b_row, 2 * b_row, to, marks)
-            if (terms - k) & 1:
-                hard = hard | call(split, 1, b + 2 * pairs * b_row, zero, 0, to + 64 * pairs, marks + 8 * pairs)
-                pairs = pairs + 1
-            if pairs < BAND:
-                call(split, BAND - pairs, zero, zero, 0, to + 64 * pairs, marks + 8 * pairs)
-        b = b + TERMS * b_row
-        to = to + CHUNK
-        marks = marks + TERMS * 4
-        k = k + TERMS
-    return hard
 
 
 def amx_add_bias(job: int, rows: int, c: int, c_row: int, bias: int) -> int:

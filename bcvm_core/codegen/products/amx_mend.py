@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from .amx_code import BAND, BAND_MARKS, TERMS, WIDE
+from .amx_memory_code import BAND, BAND_MARKS, TERMS, WIDE
 
 V: Final = f"<{WIDE} x i32>"
 F: Final = f"<{WIDE} x float>"

@@ -13,7 +13,8 @@ from ... import config, fpstatus
 from ..loops import address, made
 from ..scratch import ALIGNMENT, Scratch
 from ..stencils import offsets
-from . import amx, amx_code
+from . import amx
+from . import amx_memory_code as amx_memory
 from . import job_code as c
 from .loop import OP, ProductLoop
 from .weights import Kept, weights
@@ -140,7 +141,7 @@ class Layout:
             ahead = rows <= _AHEAD_ROWS and rows * depth * size <= _AHEAD_BYTES
             direct = panels == 1 and b_steps[0] != size
             self.packed_a = rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, ALIGNMENT)
-        block = form.columns * (1 if ahead and not (by_unit and rows > amx_code.TALL) else _TILES)
+        block = form.columns * (1 if ahead and not (by_unit and rows > amx_memory.TALL) else _TILES)
         if not by_unit:
             self.packed_b = rounded(min(block, rounded(columns, form.columns)) * c.DEPTH * size, ALIGNMENT)
         self.size += self.packed_a + self.packed_b
@@ -152,12 +153,12 @@ class Layout:
 
     def _of_unit(self, rows: int, depth: int) -> bool:
         """The memory that the matrix unit's parts take; whether rows are split over all the depth."""
-        bands, chunks, pieces = -(-min(rows, amx_code.TALL) // amx_code.BAND), -(-depth // amx_code.TERMS), -(-depth // c.DEPTH)
-        ahead = bands * chunks * amx_code.CHUNK <= _AHEAD_BYTES
+        bands, chunks, pieces = -(-min(rows, amx_memory.TALL) // amx_memory.BAND), -(-depth // amx_memory.TERMS), -(-depth // c.DEPTH)
+        ahead = bands * chunks * amx_memory.CHUNK <= _AHEAD_BYTES
         if not ahead:
-            chunks, pieces = c.DEPTH // amx_code.TERMS, 1
-        self.packed_a = rounded(bands * (chunks * amx_code.CHUNK + pieces * amx_code.BAND_MARKS), ALIGNMENT)
-        self.packed_b = rounded(amx_code.B_BYTES, ALIGNMENT)
+            chunks, pieces = c.DEPTH // amx_memory.TERMS, 1
+        self.packed_a = rounded(bands * (chunks * amx_memory.CHUNK + pieces * amx_memory.BAND_MARKS), ALIGNMENT)
+        self.packed_b = rounded(amx_memory.B_BYTES, ALIGNMENT)
         return ahead
 
     def job(self, mode: int, tail: int = 0, kept: int = 0, memory: int = 0, bias: int = 0, activation: int = 0) -> bytes:
@@ -213,9 +214,9 @@ def cut(found: ProductLoop, stacks: int, rows: int, columns: int, workers: int, 
 
 def _cut_for_unit(rows: int, columns: int, workers: int) -> tuple[int, int]:
     """As few pieces as keep all threads busy, since each splits its rows and columns anew."""
-    down = -(-rows // amx_code.TALL)
+    down = -(-rows // amx_memory.TALL)
     across = -(-workers // down)
-    return rounded(-(-rows // down), 2 * amx_code.BAND), rounded(-(-columns // across), amx_code.PANEL)
+    return rounded(-(-rows // down), 2 * amx_memory.BAND), rounded(-(-columns // across), amx_memory.PANEL)
 
 
 def rounded(count: int, step: int) -> int:

@@ -12,7 +12,7 @@ from ..stencils.target import host
 from .tiles import ELEMENTS, Form, form, module, tile_name
 
 OP: Final = "product"
-_SOURCES: Final = ("job", "multiply", "panels", "amx")
+_SOURCES: Final = ("job", "multiply", "panels", "amx_memory", "amx_split", "amx")
 
 
 class ProductLoop(Loop):

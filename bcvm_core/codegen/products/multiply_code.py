@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..stencils.native import call, get_status, load64, set_status, stack, store64
-from .amx_code import amx_begin, amx_block
+from .amx_code import amx_block
+from .amx_split_code import amx_begin
 from .job_code import (
     ALL_FLAGS,
     C_MODE,
