@@ -17,7 +17,7 @@ from bcvm_core.cache.tuning import Call, Kernel, replay, tune
 from bcvm_core.tiers.recorded import recorded as on_call
 from tests.vm.native_support import warmed
 
-SECRET = 1234.5625
+SECRET = 987654.5625
 
 
 @pytest.fixture
@@ -48,8 +48,9 @@ def recorded(tmp_path: Path) -> Path:
 
 def test_a_file_holds_sites_and_shapes_and_no_data(recorded: Path) -> None:
     text = recorded.read_text()
-    assert "1234" not in text and str(SECRET) not in text and "[50,50]" not in text
     lines = [json.loads(line) for line in text.splitlines()]
+    told = json.dumps([[line[0], *line[2:]] if line[0] == "call" else line for line in lines])  # times of calls have any digits
+    assert "987654" not in told and str(SECRET) not in text and "[50,50]" not in text
     assert lines[0][:2] == ["workload", workload.FORMAT]
     assert [line[0] for line in lines].count("kernel") == 2
     assert sorted(line[3] for line in lines if line[0] == "site") == ["add+maximum+multiply", "minimum+subtract"]
