@@ -38,7 +38,7 @@ from .amx_memory_code import (
     W_TO,
     WIDE,
 )
-from .amx_split_code import amx_marks, amx_parts, amx_split_marked, amx_split_plain, amx_split_rows, amx_split_whole_rows, amx_terms
+from .amx_split_code import amx_marks, amx_parts, amx_split_columns, amx_split_rows, amx_split_whole_rows, amx_terms
 from .job_code import (
     DEPTH,
     P_A,
@@ -58,6 +58,8 @@ from .job_code import (
     P_KEPT,
     P_PACKED_B,
     P_ROWS,
+    X_COLUMNS,
+    X_MARKED_COLUMNS,
     X_MENDED,
     X_ONE,
     X_TWO,
@@ -193,15 +195,16 @@ def amx_tile(
     """
     terms = amx_terms(job, start)
     memory = load64(job + P_PACKED_B)
+    amx = load64(job + P_AMX)
     parts_b = memory + B_SPLIT
     hard = 0
     if load64(job + P_KEPT) & 1:
         if load64(memory + B_READY) == b:
             parts_b = load64(memory + B_PLACE)
         else:
-            amx_split_plain(job, b, terms, parts_b)
+            amx_split_columns(job, load64(amx + X_COLUMNS), b, b_row, terms, parts_b)
     else:
-        hard = amx_split_marked(job, b, b_row, terms)
+        hard = amx_split_columns(job, load64(amx + X_MARKED_COLUMNS), b, b_row, terms, parts_b)
         following = 0
     chunks = (terms + TERMS - 1) >> 5
     if following_terms & (TERMS - 1):
@@ -237,7 +240,6 @@ def amx_tile(
             c = sums
             c_row = sums_row
     store64(given + W_SUMS_ROW, sums_row)
-    amx = load64(job + P_AMX)
     row = 0
     while row < count:
         store64(given + W_SUMS, sums + row * sums_row)

@@ -153,7 +153,7 @@ def rows(marked: bool) -> Iterator[str]:
 def columns(marked: bool) -> Iterator[str]:
     """columns(pairs, from, and, step, to): pairs of steps of the depth over 16 columns, split; all can be.
 
-    The first of each pair is read at `from`, the second at `and`.
+    The first of each pair is read at `from`, the second at `and`. The result is 0; a further argument does no harm.
     marked_columns(pairs, from, and, step, to, marks): the same with 0 for numbers that can't be split, a bit for each, and whether there
     are some.
     """

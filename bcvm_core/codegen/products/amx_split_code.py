@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..stencils.native import call, get_status, load64, set_status, stack, store64
-from .amx_memory_code import ANY, B_MARKS, B_NOTHING, B_READY, B_SPLIT, B_ZERO, BAND, BAND_MARKS, CHUNK, NOTHING, PANEL, TALL, TERMS
+from .amx_memory_code import ANY, B_MARKS, B_NOTHING, B_READY, B_ZERO, BAND, BAND_MARKS, CHUNK, NOTHING, TALL, TERMS
 from .job_code import (
     DEPTH,
     P_A,
@@ -14,8 +14,6 @@ from .job_code import (
     P_PACKED_A,
     P_PACKED_B,
     P_ROWS,
-    X_COLUMNS,
-    X_MARKED_COLUMNS,
     X_MARKED_ROWS,
     X_ROWS,
 )
@@ -115,34 +113,8 @@ def amx_split_rows(job: int, first: int, count: int, start: int) -> int:
     return 0
 
 
-def amx_split_plain(job: int, b: int, terms: int, to: int) -> int:
-    """Split one tile of a kept panel, of numbers that all can be."""
-    split = load64(load64(job + P_AMX) + X_COLUMNS)
-    zero = load64(job + P_PACKED_B) + B_ZERO
-    row = PANEL * 4
-    k = 0
-    while k < terms:
-        pairs = (terms - k) >> 1
-        if pairs >= BAND:
-            call(split, BAND, b, b + row, 2 * row, to)
-        else:
-            if pairs:
-                call(split, pairs, b, b + row, 2 * row, to)
-            if (terms - k) & 1:
-                call(split, 1, b + 2 * pairs * row, zero, 0, to + 64 * pairs)
-                pairs = pairs + 1
-            if pairs < BAND:
-                call(split, BAND - pairs, zero, zero, 0, to + 64 * pairs)
-        b = b + TERMS * row
-        to = to + CHUNK
-        k = k + TERMS
-    return 0
-
-
-def amx_split_marked(job: int, b: int, b_row: int, terms: int) -> int:
-    """Split one tile of columns; whether numbers were left out."""
-    split = load64(load64(job + P_AMX) + X_MARKED_COLUMNS)
-    to = load64(job + P_PACKED_B) + B_SPLIT
+def amx_split_columns(job: int, split: int, b: int, b_row: int, terms: int, to: int) -> int:
+    """Split one tile of columns by the function for numbers that all can be, or by the one with marks; whether numbers were left out."""
     marks = load64(job + P_PACKED_B) + B_MARKS
     zero = load64(job + P_PACKED_B) + B_ZERO
     hard = 0

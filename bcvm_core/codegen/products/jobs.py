@@ -137,12 +137,12 @@ class Layout:
         self.size = rows * form.columns * size
         if by_unit:
             ahead, direct = self._of_unit(rows, depth), b_steps[0] != size
+            block = form.columns * (1 if ahead and rows <= amx_memory.TALL else _TILES)
         else:
             ahead = rows <= _AHEAD_ROWS and rows * depth * size <= _AHEAD_BYTES
             direct = panels == 1 and b_steps[0] != size
+            block = form.columns * (1 if ahead else _TILES)
             self.packed_a = rounded(((rows * depth if ahead else form.rows * c.DEPTH) + form.lanes) * size, ALIGNMENT)
-        block = form.columns * (1 if ahead and not (by_unit and rows > amx_memory.TALL) else _TILES)
-        if not by_unit:
             self.packed_b = rounded(min(block, rounded(columns, form.columns)) * c.DEPTH * size, ALIGNMENT)
         self.size += self.packed_a + self.packed_b
         self.block = max(1, _HOT // (rows * form.columns)) * form.columns
