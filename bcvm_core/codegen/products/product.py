@@ -98,7 +98,7 @@ def _run(found: ProductLoop, a: _Array, b: _Array, result: _Array, tail: Blocks 
     tall, wide, deep = jobs.cut(found, len(stacks), rows, columns, workers, by_unit)
     if tail is not None:  # blocks that stay near
         tall = min(tall, _HOT_ROWS)
-    run = _Run(found, a, b, result, stacks, deep, flops < jobs.SHORT, tail)
+    run = _Run(found, a, b, result, stacks, deep, flops < jobs.SHORT, by_unit, tail)
     pieces = [
         (stack, row, min(row + tall, rows), column, min(column + wide, columns))
         for stack in range(0, len(stacks), deep)
@@ -135,7 +135,16 @@ class _Run:
     """One product: works off pieces, and collects the flags that they raise."""
 
     def __init__(
-        self, found: ProductLoop, a: _Array, b: _Array, result: _Array, stacks: Any, deep: int, short: bool, tail: Blocks | None
+        self,
+        found: ProductLoop,
+        a: _Array,
+        b: _Array,
+        result: _Array,
+        stacks: Any,
+        deep: int,
+        short: bool,
+        by_unit: int,
+        tail: Blocks | None,
     ) -> None:
         self.code, self.stacks, self.deep = found, stacks, deep
         self.size, self.depth = a.itemsize, a.shape[-1]
@@ -145,7 +154,7 @@ class _Run:
         self.call = found.at_once if short else found.multiply
         self.events = 0
         self.tail = tail
-        self.by_unit = jobs.unit(result.shape[-2], b)
+        self.by_unit = by_unit
         self.kept = jobs.kept_weight(found, result.shape[-2], b, self.by_unit) if len(stacks) == 1 else None
 
     def __call__(self, piece: Piece) -> None:
